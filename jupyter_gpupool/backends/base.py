@@ -1,0 +1,103 @@
+"""The port that every backend fills.
+
+Rules: a backend is synchronous and holds no lease state of its own beyond what an `Attachment` carries, so
+that an agent that restarts can adopt a holder from its record. What is in force is found by looking
+afterwards, never assumed.
+"""
+
+from __future__ import annotations
+
+import abc
+
+import msgspec
+
+from jupyter_gpupool.core.errors import GPUPoolError
+from jupyter_gpupool.protocol.messages import DeviceReport, DeviceSample, IsolationDoc, LeaseSample, ShareOrder
+
+
+class BackendError(GPUPoolError):
+    """Branch of the errors of backends."""
+
+    code = "backend_error"
+
+
+class HolderTooLarge(BackendError):
+    """Raised when a process already uses more than the share. Free memory in it, or ask for more."""
+
+    code = "holder_too_large"
+
+
+class HolderGone(BackendError):
+    """Raised when the process ended before it could be attached. Nothing needs to be done."""
+
+    code = "holder_gone"
+
+
+class LimitNotInForce(BackendError):
+    """Raised when a limit was set but reads back as another. Nothing was left changed; report it."""
+
+    code = "limit_not_in_force"
+
+
+class ProcessMark(msgspec.Struct, kw_only=True, frozen=True):
+    """One process for life: a pid that is reused has another start time."""
+
+    pid: int
+    #: Field 22 of /proc/PID/stat, clock ticks since boot.
+    start_ticks: int
+
+
+class Attachment(msgspec.Struct, kw_only=True):
+    """A share in force on a holder: all that is needed to watch it, resize it and undo it.
+
+    It is written to disk by the agent (JSON) and handed back after a restart; ``undo`` is the backend's
+    own (original limits by process, names of control groups).
+    """
+
+    lease_id: str
+    share: ShareOrder
+    holder: ProcessMark
+    isolation: list[IsolationDoc]
+    #: Environment for the holder and its future children.
+    environment: dict[str, str]
+    #: Threads for numeric libraries; None to leave them alone.
+    threads: int | None
+    undo: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class Backend(abc.ABC):
+    """One kind of device."""
+
+    @abc.abstractmethod
+    def discover(self) -> list[DeviceReport]:
+        """List the devices that are here. Called at start and on refresh; takes no locks."""
+
+    @abc.abstractmethod
+    def sample(self, leases: list[Attachment]) -> list[DeviceSample]:
+        """Read telemetry of all devices; ``leases`` are those attached to them now."""
+
+    @abc.abstractmethod
+    def attach(self, lease_id: str, share: ShareOrder, holder: ProcessMark) -> Attachment:
+        """Put a running process, all its threads and its children under a share.
+
+        Raises
+        ------
+        HolderTooLarge
+            If it already uses more memory than the share; the message has both numbers.
+        HolderGone
+            If it ended meanwhile.
+        LimitNotInForce
+            If what was set does not read back.
+        """
+
+    @abc.abstractmethod
+    def resize(self, attachment: Attachment, share: ShareOrder) -> Attachment:
+        """Put another share in force for an attached holder; on any error the old one holds."""
+
+    @abc.abstractmethod
+    def watch(self, attachment: Attachment) -> LeaseSample:
+        """Look at the holder's process tree: bring new children under the limits, act on the sum."""
+
+    @abc.abstractmethod
+    def detach(self, attachment: Attachment) -> None:
+        """Restore exactly what was there before, on every process that still lives; idempotent."""

@@ -1,0 +1,1 @@
+"""Policies: one pure function a file, chosen by name in the configuration."""

@@ -1,0 +1,45 @@
+"""Names that two processes must agree on: environment variables, versions, file names."""
+
+from __future__ import annotations
+
+#: Major version of the HTTP API; a client joins a service only if it is the same.
+API_MAJOR = 1
+#: Prefix of every HTTP path of the pool service.
+API_PREFIX = f"/api/v{API_MAJOR}"
+#: Format number of the runtime file, the agent's hello, and the holders' records.
+FORMAT = 1
+
+#: URL of the pool service; set for kernels by our provisioner, or by an administrator.
+ENV_URL = "JUPYTER_GPUPOOL_URL"
+#: Bearer token for it.
+ENV_TOKEN = "JUPYTER_GPUPOOL_TOKEN"  # noqa: S105 - the name of a variable, not a secret
+#: Id of the lease that a restarted kernel attaches to again when its extension loads.
+ENV_REATTACH = "JUPYTER_GPUPOOL_REATTACH"
+#: "0" keeps every client from starting the embedded pool.
+ENV_AUTOSTART = "JUPYTER_GPUPOOL_AUTOSTART"
+#: Overrides the runtime directory (tokens, sockets, locks of one pool).
+ENV_RUNTIME_DIR = "JUPYTER_GPUPOOL_RUNTIME_DIR"
+#: Overrides the data directory (journal).
+ENV_DATA_DIR = "JUPYTER_GPUPOOL_DATA_DIR"
+#: Overrides the directory of the machine-wide device locks; for tests and containers.
+ENV_LOCK_DIR = "JUPYTER_GPUPOOL_LOCK_DIR"
+
+#: In the runtime directory: where the service is (`RuntimeFile`).
+POOL_FILE = "pool.json"
+#: In the runtime directory: the owner's token of the embedded pool.
+TOKEN_FILE = "token"  # noqa: S105 - the name of a file
+#: In the runtime directory: held (flock) by the one service.
+SERVICE_LOCK = "service.lock"
+#: In the runtime directory: held (flock) by the one agent.
+AGENT_LOCK = "agent.lock"
+#: In the socket directory: where holders show their tickets.
+AGENT_SOCKET = "agent.sock"
+#: In the runtime directory: keys and certificates of the control plane.
+TLS_DIR = "tls"
+#: In the runtime directory: one record for each holder, by which the next agent adopts them.
+HOLDERS_DIR = "holders"
+#: In the runtime directory: logs of the detached processes.
+LOGS_DIR = "logs"
+
+#: Longest path of a unix socket that Linux takes, bytes (108 with the final zero).
+MAX_SOCKET_PATH = 107

@@ -1,0 +1,106 @@
+"""Where the files of one user's pool lie.
+
+Rule of this module: every process computes the same path from the same environment; directories that hold
+secrets are private (0700), owned by this user, and not symlinks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+from jupyter_gpupool.core.errors import GPUPoolError
+from jupyter_gpupool.protocol import names
+
+
+class UnsafeDirectory(GPUPoolError):
+    """Raised when a private directory is not private. Remove it, or name another by the variable shown."""
+
+    code = "unsafe_directory"
+
+
+def _uid() -> int:
+    """Return this process's uid; 0 where the platform has none."""
+    return os.getuid() if hasattr(os, "getuid") else 0
+
+
+def private_directory(path: Path, *, variable: str) -> Path:
+    """Create ``path`` with mode 0700 if it is missing, and check that it is private.
+
+    Raises
+    ------
+    UnsafeDirectory
+        If it is a symlink, belongs to somebody else, or others may enter it.
+    """
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = path.lstat()
+    hint = f"Remove it, or set {variable} to another directory."
+    if stat.S_ISLNK(status.st_mode) or not stat.S_ISDIR(status.st_mode):
+        raise UnsafeDirectory(f"{path} is not a plain directory.", hint=hint)
+    if hasattr(os, "getuid") and status.st_uid != os.getuid():
+        raise UnsafeDirectory(f"{path} belongs to uid {status.st_uid}.", hint=hint)
+    if hasattr(os, "getuid") and stat.S_IMODE(status.st_mode) & 0o077:
+        raise UnsafeDirectory(f"Others may enter {path} (mode {stat.S_IMODE(status.st_mode):o}).", hint=hint)
+    return path
+
+
+def runtime_dir() -> Path:
+    """Return the private runtime directory (not created)."""
+    if override := os.environ.get(names.ENV_RUNTIME_DIR):
+        return Path(override)
+    if base := os.environ.get("XDG_RUNTIME_DIR"):
+        return Path(base) / "jupyter_gpupool"
+    return Path(tempfile.gettempdir()) / f"jupyter_gpupool-{_uid()}"
+
+
+def make_runtime_dir() -> Path:
+    """Return the private runtime directory, created and checked."""
+    return private_directory(runtime_dir(), variable=names.ENV_RUNTIME_DIR)
+
+
+def socket_path(runtime: Path) -> Path:
+    """Return the path of the agent's socket for a runtime directory, short enough for a unix socket.
+
+    Where the natural path is too long, a private directory beside the temporary files, named after the
+    runtime directory's hash, takes its place.
+    """
+    natural = runtime / names.AGENT_SOCKET
+    if len(os.fsencode(natural)) <= names.MAX_SOCKET_PATH:
+        return natural
+    digest = hashlib.sha256(os.fsencode(runtime)).hexdigest()[:16]
+    short = Path("/tmp") / f"jgp-{_uid()}-{digest}"  # noqa: S108 - short on purpose, private, checked
+    return private_directory(short, variable=names.ENV_RUNTIME_DIR) / names.AGENT_SOCKET
+
+
+def machine_id() -> str:
+    """Return an id of this machine that survives reboots, safe in a file name."""
+    for path in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
+        try:
+            text = Path(path).read_text().strip()
+        except OSError:
+            continue
+        if text.isalnum():
+            return text
+    import socket
+
+    return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:32]
+
+
+def data_dir() -> Path:
+    """Return this machine's data directory (not created); the journal lies there."""
+    if override := os.environ.get(names.ENV_DATA_DIR):
+        return Path(override) / machine_id()
+    from platformdirs import user_data_path
+
+    return user_data_path("jupyter_gpupool") / machine_id()
+
+
+def lock_dir() -> Path:
+    """Return the directory of the machine-wide device locks: the same for every user."""
+    if override := os.environ.get(names.ENV_LOCK_DIR):
+        return Path(override)
+    base = Path("/run/lock")
+    return (base if base.is_dir() else Path("/tmp")) / "jupyter_gpupool"  # noqa: S108 - shared on purpose
