@@ -12,7 +12,13 @@ import abc
 import msgspec
 
 from jupyter_gpupool.core.errors import GPUPoolError
-from jupyter_gpupool.protocol.messages import DeviceReport, DeviceSample, IsolationDoc, LeaseSample, ShareOrder
+from jupyter_gpupool.protocol.messages import (
+    DeviceReport,
+    DeviceSample,
+    IsolationDoc,
+    LeaseSample,
+    ShareOrder,
+)
 
 
 class BackendError(GPUPoolError):

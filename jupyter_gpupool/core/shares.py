@@ -34,9 +34,11 @@ _UNITS = {
     "gib": 2**30,
     "tib": 2**40,
 }
-_NUMBER = r"\d{1,15}(?:\.\d{1,15})?|\.\d{1,15}"
+_NUMBER = r"\d{1,30}(?:\.\d{1,30})?|\.\d{1,30}"
 _MEMORY = re.compile(rf"({_NUMBER})\s*([a-z]+)", re.ASCII | re.IGNORECASE)
-_DURATION = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,9}(?:\.\d{1,3})?)s)?", re.ASCII)
+_DURATION = re.compile(
+    r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,9}(?:\.\d{1,3})?)s)?", re.ASCII
+)
 
 
 def _shown(value: object) -> str:
@@ -120,10 +122,10 @@ def parse_memory(value: str | int) -> int:
     InvalidValue
         If it is not a size, has no unit, or is out of range.
     """
-    if isinstance(value, int) and not isinstance(value, bool):
+    if type(value) is int:
         size = value
     else:
-        match = _MEMORY.fullmatch(value.strip()) if isinstance(value, str) else None
+        match = _MEMORY.fullmatch(str(value).strip())
         unit = _UNITS.get(match[2].lower()) if match else None
         if match is None or unit is None:
             raise InvalidValue(f"{_shown(value)} is not a memory size.", hint=_MEMORY_FORMS)
