@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 import stat
 import tempfile
 from pathlib import Path
@@ -59,6 +60,25 @@ def runtime_dir() -> Path:
 def make_runtime_dir() -> Path:
     """Return the private runtime directory, created and checked."""
     return private_directory(runtime_dir(), variable=names.ENV_RUNTIME_DIR)
+
+
+def owner_token(runtime: Path) -> str:
+    """Return the owner's token of the embedded pool in ``runtime``, made (0600) by whoever asks first.
+
+    It is kept over restarts, so that the kernels' own tokens, which are made from it, stay good.
+    """
+    path = runtime / names.TOKEN_FILE
+    draft = runtime / f".{names.TOKEN_FILE}-{os.getpid()}-{secrets.token_hex(4)}"
+    if not path.exists():
+        with os.fdopen(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
+            file.write(secrets.token_urlsafe(32))
+        try:
+            os.link(draft, path)  # whole or not at all, and only the first one wins
+        except FileExistsError:
+            pass
+        finally:
+            draft.unlink()
+    return path.read_text().strip()
 
 
 def socket_path(runtime: Path) -> Path:
