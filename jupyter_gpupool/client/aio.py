@@ -1,0 +1,161 @@
+"""The asynchronous client, for servers that run on tornado's loop.
+
+Rules of this module: nothing blocks the loop; it never looks for a pool or starts one (whoever owns it finds
+the connection in a thread, and makes a new client for a new connection).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import TypeVar
+
+from tornado.httpclient import AsyncHTTPClient, HTTPRequest
+from tornado.simple_httpclient import SimpleAsyncHTTPClient
+
+from jupyter_gpupool.client import calls
+from jupyter_gpupool.client.calls import Call, Connection
+from jupyter_gpupool.client.errors import PoolUnreachable, from_answer
+from jupyter_gpupool.client.stream import server_events
+from jupyter_gpupool.protocol.codec import decode
+from jupyter_gpupool.protocol.messages import (
+    DeviceDoc,
+    HealthDoc,
+    LeaseDoc,
+    NodeDoc,
+    PoolDoc,
+    QueueEntryDoc,
+    ResizeRequest,
+    UsageDoc,
+)
+
+T = TypeVar("T")
+
+#: How many calls one client has under way at most; a long poll occupies one.
+_CALLS_AT_ONCE = 32
+
+
+class AsyncPoolClient:
+    """The HTTP API of one pool, asynchronously.
+
+    Parameters
+    ----------
+    connection : Connection
+        Where the pool is.
+    answer_seconds : float
+        How long an answer may take beyond what the call itself waits for.
+
+    Notes
+    -----
+    Refusals are raised as the errors of `jupyter_gpupool.core.errors` and `jupyter_gpupool.client.errors`; a
+    pool that does not answer is `PoolUnreachable`.
+    """
+
+    def __init__(self, connection: Connection, *, answer_seconds: float = calls.ANSWER_SECONDS) -> None:
+        self.connection = connection
+        self._answer_seconds = answer_seconds
+        self._http: AsyncHTTPClient = SimpleAsyncHTTPClient(force_instance=True, max_clients=_CALLS_AT_ONCE)
+
+    def close(self) -> None:
+        """Close the client; calls under way fail."""
+        self._http.close()
+
+    async def exchange(self, call: Call) -> tuple[int, bytes]:
+        """Send a call; return status and body just as the pool sent them.
+
+        Raises
+        ------
+        PoolUnreachable
+            If it does not answer.
+        """
+        request = HTTPRequest(
+            self.connection.url + call.path,
+            method=call.method,
+            headers=call.headers(self.connection),
+            body=call.body,
+            allow_nonstandard_methods=True,
+            follow_redirects=False,
+            connect_timeout=calls.CONNECT_SECONDS,
+            request_timeout=self._answer_seconds + call.wait_seconds,
+        )
+        try:
+            answer = await self._http.fetch(request, raise_error=False)
+        except OSError as error:
+            raise self._unreachable() from error
+        if answer.code == 599:
+            raise self._unreachable() from answer.error
+        return answer.code, answer.body
+
+    def _unreachable(self) -> PoolUnreachable:
+        return PoolUnreachable(
+            f"The pool at {self.connection.url} (from {self.connection.source.value}) does not answer.",
+            hint="See `jupyter gpupool status`.",
+        )
+
+    async def _ask(self, call: Call, kind: type[T]) -> T:
+        """Send a call and decode its answer."""
+        status, body = await self.exchange(call)
+        if status >= 400:
+            raise from_answer(status, body)
+        return decode(body, kind)
+
+    async def health(self) -> HealthDoc:
+        """Ask whether the service lives."""
+        return await self._ask(calls.health(), HealthDoc)
+
+    async def pool(self) -> PoolDoc:
+        """Read the snapshot of the pool."""
+        return await self._ask(calls.get("pool"), PoolDoc)
+
+    async def devices(self) -> list[DeviceDoc]:
+        """Read the devices."""
+        return await self._ask(calls.get("devices"), list[DeviceDoc])
+
+    async def nodes(self) -> list[NodeDoc]:
+        """Read the nodes."""
+        return await self._ask(calls.get("nodes"), list[NodeDoc])
+
+    async def queue(self) -> list[QueueEntryDoc]:
+        """Read the queue."""
+        return await self._ask(calls.get("queue"), list[QueueEntryDoc])
+
+    async def leases(self) -> list[LeaseDoc]:
+        """Read the live leases."""
+        return await self._ask(calls.get("leases"), list[LeaseDoc])
+
+    async def usage(self) -> list[UsageDoc]:
+        """Read what each owner has used."""
+        return await self._ask(calls.get("usage"), list[UsageDoc])
+
+    async def lease(self, lease_id: str) -> LeaseDoc:
+        """Read one lease."""
+        return await self._ask(calls.lease(lease_id), LeaseDoc)
+
+    async def resize(self, lease_id: str, body: ResizeRequest) -> LeaseDoc:
+        """Ask for another size; returns when the agent has put it in force."""
+        return await self._ask(calls.resize(lease_id, body), LeaseDoc)
+
+    async def release(self, lease_id: str, *, reason: str = "") -> LeaseDoc:
+        """End a lease, or cancel a request; doing it twice is harmless."""
+        return await self._ask(calls.release(lease_id, reason=reason), LeaseDoc)
+
+    async def release_kernel(self, kernel_id: str, *, reason: str) -> None:
+        """End every lease of a kernel."""
+        status, body = await self.exchange(calls.release_kernel(kernel_id, reason=reason))
+        if status >= 400:
+            raise from_answer(status, body)
+
+    async def events(self) -> AsyncGenerator[PoolDoc, None]:
+        """Follow the snapshots of the pool; each newer than the one before.
+
+        The socket closes when the iteration ends, is cancelled, or is closed by ``aclose``.
+
+        Raises
+        ------
+        PoolUnreachable
+            When the stream breaks or falls silent.
+        """
+        async with aclosing(server_events(self.connection)) as stream:
+            async for event in stream:
+                if event.name == "pool":
+                    yield decode(event.data, PoolDoc)

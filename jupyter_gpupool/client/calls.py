@@ -1,0 +1,135 @@
+"""The HTTP API as values: what each call sends, shared by the synchronous and the asynchronous client.
+
+Rule of this module: no I/O.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from urllib.parse import quote, urlencode
+
+from jupyter_gpupool.protocol.codec import encode
+from jupyter_gpupool.protocol.messages import LeaseRequest, ResizeRequest
+from jupyter_gpupool.protocol.names import API_PREFIX
+
+#: How long the service may take to answer a call that waits for nothing, seconds.
+ANSWER_SECONDS = 15.0
+#: How long opening a connection may take, seconds.
+CONNECT_SECONDS = 3.0
+
+
+class Source(Enum):
+    """How a client came to know its pool."""
+
+    #: It was passed in.
+    ARGUMENT = "an argument"
+    #: From ``JUPYTER_GPUPOOL_URL``.
+    ENVIRONMENT = "the environment"
+    #: From the runtime file of a running pool.
+    RUNTIME_FILE = "the runtime file"
+    #: This client started the embedded pool.
+    STARTED = "a pool that was started"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Connection:
+    """Where a pool is and how to prove who asks.
+
+    Attributes
+    ----------
+    url : str
+        Base URL without a trailing slash.
+    token : str
+        Bearer token; never shown by ``repr``.
+    source : Source
+        How it became known.
+    owner : str
+        Whose pool it is; empty when only the pool itself can tell.
+    """
+
+    url: str
+    token: str = field(repr=False)
+    source: Source = Source.ARGUMENT
+    owner: str = ""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of every call."""
+        return {"Authorization": f"Bearer {self.token}", "Accept": "application/json"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Call:
+    """One call of the API.
+
+    Attributes
+    ----------
+    method, path : str
+        As HTTP has them; the path includes the query.
+    body : bytes or None
+        JSON.
+    key : str
+        Idempotency key; empty for none.
+    wait_seconds : float
+        How long the service may hold the answer back on purpose.
+    """
+
+    method: str
+    path: str
+    body: bytes | None = None
+    key: str = ""
+    wait_seconds: float = 0.0
+
+    def headers(self, connection: Connection) -> dict[str, str]:
+        """Return the headers for one connection."""
+        headers = connection.headers
+        if self.body is not None:
+            headers["Content-Type"] = "application/json"
+        if self.key:
+            headers["Idempotency-Key"] = self.key
+        return headers
+
+
+def get(what: str) -> Call:
+    """Read ``pool``, ``devices``, ``nodes``, ``queue``, ``leases`` or ``usage``."""
+    return Call(method="GET", path=f"{API_PREFIX}/{what}")
+
+
+def health() -> Call:
+    """Ask whether the service lives."""
+    return Call(method="GET", path="/health")
+
+
+def _lease_path(lease_id: str, query: dict[str, str] | None = None) -> str:
+    tail = f"?{urlencode(query)}" if query else ""
+    return f"{API_PREFIX}/leases/{quote(lease_id, safe='')}{tail}"
+
+
+def lease(lease_id: str, *, since: str | None = None, wait_seconds: float = 0.0) -> Call:
+    """Read one lease; with ``since``, as soon as its tag is another, at most ``wait_seconds`` later."""
+    query = {"since": since, "wait_seconds": f"{wait_seconds:g}"} if since is not None else None
+    return Call(method="GET", path=_lease_path(lease_id, query), wait_seconds=wait_seconds)
+
+
+def request(body: LeaseRequest, *, key: str) -> Call:
+    """Ask for a lease."""
+    # The service may wait for the agent to take the order before it answers.
+    return Call(method="POST", path=f"{API_PREFIX}/leases", body=encode(body), key=key, wait_seconds=5.0)
+
+
+def resize(lease_id: str, body: ResizeRequest) -> Call:
+    """Ask for another size; the answer comes when the agent has done it or refused."""
+    return Call(method="PATCH", path=_lease_path(lease_id), body=encode(body), wait_seconds=10.0)
+
+
+def release(lease_id: str, *, reason: str = "") -> Call:
+    """End a lease, or cancel a request."""
+    query = {"reason": reason} if reason else None
+    return Call(method="DELETE", path=_lease_path(lease_id, query), wait_seconds=5.0)
+
+
+def release_kernel(kernel_id: str, *, reason: str) -> Call:
+    """End every lease of a kernel."""
+    query = urlencode({"kernel_id": kernel_id, "reason": reason})
+    return Call(method="DELETE", path=f"{API_PREFIX}/leases?{query}", wait_seconds=5.0)

@@ -1,0 +1,187 @@
+"""The synchronous client, for kernels, scripts and the command line.
+
+Rules of this module: every call is bounded; every call may be sent twice (creates carry an idempotency key),
+so a service that died is found or started again through ``reconnect`` and asked once more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import urllib3
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, ReadTimeoutError
+
+from jupyter_gpupool.client import calls
+from jupyter_gpupool.client.calls import Call, Connection
+from jupyter_gpupool.client.errors import PoolUnreachable, from_answer
+from jupyter_gpupool.protocol.codec import decode
+from jupyter_gpupool.protocol.messages import (
+    DeviceDoc,
+    HealthDoc,
+    LeaseDoc,
+    LeaseRequest,
+    NodeDoc,
+    PoolDoc,
+    QueueEntryDoc,
+    ResizeRequest,
+    UsageDoc,
+)
+
+T = TypeVar("T")
+
+#: How often one call is sent when the service went away under it.
+_ATTEMPTS = 3
+#: Pause before the second try, seconds; it doubles.
+_PAUSE_SECONDS = 0.1
+
+
+class PoolClient:
+    """The HTTP API of one pool, synchronously.
+
+    Parameters
+    ----------
+    connection : Connection
+        Where the pool is.
+    reconnect : callable, optional
+        Finds the pool anew (and starts it if it must and may) when it does not answer; whoever calls next
+        restarts a dead service.
+    answer_seconds : float
+        How long an answer may take beyond what the call itself waits for.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        reconnect: Callable[[], Connection] | None = None,
+        answer_seconds: float = calls.ANSWER_SECONDS,
+    ) -> None:
+        self.connection = connection
+        self._reconnect = reconnect
+        self._answer_seconds = answer_seconds
+        self._http = urllib3.PoolManager(num_pools=2, maxsize=2, retries=False)
+
+    def close(self) -> None:
+        """Close the kept connections."""
+        self._http.clear()
+
+    # --- reading ---
+
+    def health(self) -> HealthDoc:
+        """Ask whether the service lives."""
+        return self._ask(calls.health(), HealthDoc)
+
+    def pool(self) -> PoolDoc:
+        """Read the snapshot of the pool."""
+        return self._ask(calls.get("pool"), PoolDoc)
+
+    def devices(self) -> list[DeviceDoc]:
+        """Read the devices."""
+        return self._ask(calls.get("devices"), list[DeviceDoc])
+
+    def nodes(self) -> list[NodeDoc]:
+        """Read the nodes."""
+        return self._ask(calls.get("nodes"), list[NodeDoc])
+
+    def queue(self) -> list[QueueEntryDoc]:
+        """Read the queue."""
+        return self._ask(calls.get("queue"), list[QueueEntryDoc])
+
+    def leases(self) -> list[LeaseDoc]:
+        """Read the live leases."""
+        return self._ask(calls.get("leases"), list[LeaseDoc])
+
+    def usage(self) -> list[UsageDoc]:
+        """Read what each owner has used."""
+        return self._ask(calls.get("usage"), list[UsageDoc])
+
+    def lease(self, lease_id: str, *, since: str | None = None, wait_seconds: float = 0.0) -> LeaseDoc:
+        """Read one lease; with ``since``, wait until its tag is another.
+
+        Parameters
+        ----------
+        lease_id : str
+            Which.
+        since : str, optional
+            The tag that the caller knows.
+        wait_seconds : float
+            How long to wait for another at most.
+        """
+        return self._ask(calls.lease(lease_id, since=since, wait_seconds=wait_seconds), LeaseDoc)
+
+    # --- changing ---
+
+    def request(self, body: LeaseRequest, *, key: str) -> LeaseDoc:
+        """Ask for a lease; the same ``key`` never makes a second one."""
+        return self._ask(calls.request(body, key=key), LeaseDoc)
+
+    def resize(self, lease_id: str, compute_milli: int, memory_bytes: int | None = None) -> LeaseDoc:
+        """Ask for another size; returns when the agent has put it in force."""
+        body = ResizeRequest(compute_milli=compute_milli, memory_bytes=memory_bytes)
+        return self._ask(calls.resize(lease_id, body), LeaseDoc)
+
+    def release(self, lease_id: str, *, reason: str = "") -> LeaseDoc:
+        """End a lease, or cancel a request; doing it twice is harmless."""
+        return self._ask(calls.release(lease_id, reason=reason), LeaseDoc)
+
+    def release_kernel(self, kernel_id: str, *, reason: str) -> None:
+        """End every lease of a kernel."""
+        status, body = self._exchange(calls.release_kernel(kernel_id, reason=reason))
+        if status >= 400:
+            raise from_answer(status, body)
+
+    # --- the wire ---
+
+    def _ask(self, call: Call, kind: type[T]) -> T:
+        """Send a call and decode its answer."""
+        status, body = self._exchange(call)
+        if status >= 400:
+            raise from_answer(status, body)
+        return decode(body, kind)
+
+    def _exchange(self, call: Call) -> tuple[int, bytes]:
+        """Send a call until the service answers, asking ``reconnect`` in between."""
+        pause = _PAUSE_SECONDS
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                return self._send(call)
+            except (ReadTimeoutError, ConnectTimeoutError) as error:
+                raise self._unreachable("does not answer in time") from error
+            except HTTPError as error:
+                if self._reconnect is None or attempt == _ATTEMPTS:
+                    raise self._unreachable(_in_words(error)) from error
+            if attempt > 1:
+                time.sleep(pause)
+                pause *= 2
+            self.connection = self._reconnect()
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _send(self, call: Call) -> tuple[int, bytes]:
+        """Send a call once."""
+        answer = self._http.request(
+            call.method,
+            self.connection.url + call.path,
+            body=call.body,
+            headers=call.headers(self.connection),
+            timeout=urllib3.Timeout(
+                connect=calls.CONNECT_SECONDS, read=self._answer_seconds + call.wait_seconds
+            ),
+            redirect=False,
+        )
+        return answer.status, answer.data
+
+    def _unreachable(self, what: str) -> PoolUnreachable:
+        """Say that the pool at this connection cannot be used."""
+        return PoolUnreachable(
+            f"The pool at {self.connection.url} (from {self.connection.source.value}) {what}.",
+            hint="See `jupyter gpupool status`.",
+        )
+
+
+def _in_words(error: HTTPError) -> str:
+    """Say what a transport error means, without the library's own wording."""
+    if isinstance(error, NewConnectionError):
+        return "does not accept connections"
+    return "closed the connection without an answer"
