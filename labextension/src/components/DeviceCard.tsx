@@ -1,0 +1,169 @@
+/**
+ * One device: what it is, what is free of it, and who has the rest.
+ */
+import { TranslationBundle } from '@jupyterlab/translation';
+import * as React from 'react';
+
+import { bytes, healthName, kindName, share } from '../format';
+import { IDevice, ILease, IReadings, IShare } from '../types';
+import { LeaseItem } from './LeaseItem';
+import { Notice } from './Notice';
+import { ISegment, SegmentBar } from './SegmentBar';
+import { IView } from './view';
+
+interface IHeld {
+  readonly lease: ILease;
+  readonly part: IShare;
+}
+
+/** One device: what it is, what is free of it, and who has the rest. */
+export function DeviceCard(props: { readonly device: IDevice; readonly view: IView }): JSX.Element {
+  const { device, view } = props;
+  const { trans } = view;
+  const held = heldOn(device, view.state.pool?.leases ?? []);
+  const headingId = `jp-GPUPool-device-${device.id}`;
+  return (
+    <article className="jp-GPUPool-device" aria-labelledby={headingId} data-device={device.name}>
+      <div className="jp-GPUPool-row">
+        <h4 id={headingId}>{device.name}</h4>
+        <span className="jp-GPUPool-badge">{kindName(device.kind)}</span>
+        {device.emulated && (
+          <span
+            className="jp-GPUPool-badge jp-mod-warn"
+            title={trans.__('There is no such hardware: the pool only acts as if there were.')}
+          >
+            {trans.__('emulated')}
+          </span>
+        )}
+        {device.health !== 'healthy' && (
+          <span className="jp-GPUPool-badge jp-mod-warn">{healthName(device.health, trans)}</span>
+        )}
+      </div>
+      <div className="jp-GPUPool-muted jp-GPUPool-model">{modelText(device, trans)}</div>
+      {!device.offered && (
+        <Notice tone="warn" message={device.withheld || trans.__('Not offered at the moment.')} />
+      )}
+      <ComputeBar device={device} held={held} trans={trans} />
+      <MemoryBar device={device} held={held} trans={trans} />
+      <Readings readings={device.readings} trans={trans} />
+      {held.length > 0 && (
+        <ul className="jp-GPUPool-leases" aria-label={trans.__('Leases on %1', device.name)}>
+          {held.map(({ lease, part }) => (
+            <LeaseItem key={lease.id} lease={lease} part={part} view={view} />
+          ))}
+        </ul>
+      )}
+    </article>
+  );
+}
+
+function heldOn(device: IDevice, leases: readonly ILease[]): IHeld[] {
+  const held: IHeld[] = [];
+  for (const lease of leases) {
+    const part = lease.shares.find(candidate => candidate.device_id === device.id);
+    if (part && lease.state !== 'ended') {
+      held.push({ lease, part });
+    }
+  }
+  return held.sort((a, b) => Number(b.lease.mine) - Number(a.lease.mine));
+}
+
+function modelText(device: IDevice, trans: TranslationBundle): string {
+  return device.kind === 'cpu'
+    ? `${device.model} · ${trans._n('%1 core', '%1 cores', device.compute_units)}`
+    : device.model;
+}
+
+function whose(lease: ILease, trans: TranslationBundle): string {
+  return lease.mine ? trans.__('mine') : lease.owner || trans.__('somebody else');
+}
+
+interface IBarProps {
+  readonly device: IDevice;
+  readonly held: readonly IHeld[];
+  readonly trans: TranslationBundle;
+}
+
+function ComputeBar(props: IBarProps): JSX.Element {
+  const { device, held, trans } = props;
+  const free = trans.__('%1 of 1 free', share(device.free_compute_milli));
+  const segments = held.map(({ lease, part }): ISegment => ({
+    key: lease.id,
+    fraction: part.compute_milli / 1000,
+    tone: lease.mine ? 'mine' : 'other',
+    title: `${share(part.compute_milli)}: ${whose(lease, trans)}`
+  }));
+  return <Bar name={trans.__('Compute')} free={free} segments={segments} trans={trans} />;
+}
+
+function MemoryBar(props: IBarProps): JSX.Element {
+  const { device, held, trans } = props;
+  const total = device.memory_bytes;
+  const free = trans.__('%1 of %2 free', bytes(device.free_memory_bytes), bytes(total));
+  const segments = held.map(({ lease, part }): ISegment => ({
+    key: lease.id,
+    fraction: part.memory_bytes / total,
+    tone: lease.mine ? 'mine' : 'other',
+    title: `${bytes(part.memory_bytes)}: ${whose(lease, trans)}`
+  }));
+  if (device.unmanaged_bytes) {
+    segments.push({
+      key: 'unmanaged',
+      fraction: device.unmanaged_bytes / total,
+      tone: 'unmanaged',
+      title: trans.__('%1: used by processes without a lease', bytes(device.unmanaged_bytes))
+    });
+  }
+  return <Bar name={trans.__('Memory')} free={free} segments={segments} trans={trans} />;
+}
+
+function Bar(props: {
+  readonly name: string;
+  readonly free: string;
+  readonly segments: readonly ISegment[];
+  readonly trans: TranslationBundle;
+}): JSX.Element {
+  const { name, free, segments, trans } = props;
+  const parts = segments.map(segment => segment.title).join('; ');
+  const label = parts
+    ? trans.__('%1: %2. Taken: %3.', name, free, parts)
+    : trans.__('%1: %2.', name, free);
+  return (
+    <div className="jp-GPUPool-dimension">
+      <div className="jp-GPUPool-row" aria-hidden="true">
+        <span>{name}</span>
+        <span className="jp-GPUPool-grow" />
+        <span>{free}</span>
+      </div>
+      <SegmentBar label={label} segments={segments} />
+    </div>
+  );
+}
+
+/** What is known of the device's telemetry; what is not known is not shown. */
+function Readings(props: {
+  readonly readings: IReadings;
+  readonly trans: TranslationBundle;
+}): JSX.Element | null {
+  const { readings, trans } = props;
+  const texts: string[] = [];
+  if (readings.utilization_percent !== null) {
+    texts.push(trans.__('%1 % busy', Math.round(readings.utilization_percent)));
+  }
+  if (readings.memory_used_bytes !== null) {
+    texts.push(trans.__('%1 in use', bytes(readings.memory_used_bytes)));
+  }
+  if (readings.temperature_celsius !== null) {
+    texts.push(trans.__('%1 °C', Math.round(readings.temperature_celsius)));
+  }
+  if (readings.power_watts !== null) {
+    texts.push(trans.__('%1 W', Math.round(readings.power_watts)));
+  }
+  return texts.length ? (
+    <div className="jp-GPUPool-facts">
+      {texts.map(text => (
+        <span key={text}>{text}</span>
+      ))}
+    </div>
+  ) : null;
+}

@@ -1,0 +1,101 @@
+/**
+ * Numbers as people read them. Rule of this module: pure, and an unknown number never looks like one.
+ */
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { DeviceKind, Health, ILease, IIsolation, Resource } from './types';
+
+const GIB = 1024 ** 3;
+const MIB = 1024 ** 2;
+
+/** Thousandths as a fraction of one device: 250 is "0.25", 1000 is "1". */
+export function share(milli: number): string {
+  return String(Number((milli / 1000).toFixed(3)));
+}
+
+/** Bytes in the unit that reads best: "5.2 GiB", "320 MiB". */
+export function bytes(count: number): string {
+  if (count >= GIB) {
+    const gib = count / GIB;
+    return `${gib >= 100 ? gib.toFixed(0) : trim(gib.toFixed(1))} GiB`;
+  }
+  return `${Math.round(count / MIB)} MiB`;
+}
+
+/** Seconds as a clock: "0:07", "12:40", "3:05:09". */
+export function clock(seconds: number): string {
+  const whole = Math.max(0, Math.floor(seconds));
+  const two = (value: number) => String(value).padStart(2, '0');
+  const hours = Math.floor(whole / 3600);
+  const minutes = Math.floor((whole % 3600) / 60);
+  return hours ? `${hours}:${two(minutes)}:${two(whole % 60)}` : `${minutes}:${two(whole % 60)}`;
+}
+
+/** A device kind as people write it. */
+export function kindName(kind: DeviceKind): string {
+  return kind.toUpperCase();
+}
+
+/** A resource, to begin a line with. */
+export function resourceName(resource: Resource, trans: TranslationBundle): string {
+  return resource === 'memory' ? trans.__('Memory') : trans.__('Compute');
+}
+
+/** Where a lease is in its life, for its badge; empty for the normal case. */
+export function stateName(lease: ILease, trans: TranslationBundle): string {
+  switch (lease.state) {
+    case 'queued':
+      return trans.__('waiting');
+    case 'attaching':
+      return trans.__('attaching');
+    case 'active':
+      return lease.resizing ? trans.__('resizing') : trans.__('active');
+    case 'ending':
+      return trans.__('ending');
+    case 'ended':
+      return trans.__('ended');
+  }
+}
+
+/** Health in a word; empty when there is nothing to say. */
+export function healthName(health: Health, trans: TranslationBundle): string {
+  switch (health) {
+    case 'healthy':
+      return '';
+    case 'degraded':
+      return trans.__('degraded');
+    case 'failed':
+      return trans.__('failed');
+  }
+}
+
+/** How well a limit holds, in words. */
+export function strengthName(isolation: IIsolation, trans: TranslationBundle): string {
+  if (isolation.verified === 'pending') {
+    return trans.__('not yet in force');
+  }
+  switch (isolation.strength) {
+    case 'hard':
+      return trans.__('hard limit');
+    case 'soft':
+      return trans.__('soft limit');
+    case 'none':
+      return trans.__('no limit');
+  }
+}
+
+/** How it is known that a limit is in force, in words. */
+export function verifiedName(isolation: IIsolation, trans: TranslationBundle): string {
+  switch (isolation.verified) {
+    case 'pending':
+      return trans.__('not looked at yet');
+    case 'read-back':
+      return trans.__('read back after it was set');
+    case 'probed':
+      return trans.__('probed: a child that exceeded it was stopped');
+  }
+}
+
+function trim(decimal: string): string {
+  return decimal.replace(/\.0$/, '');
+}

@@ -1,0 +1,171 @@
+/**
+ * What arrives from the server extension, word for word as `jupyter_gpupool/protocol/messages.py`
+ * defines it. Rule of this module: no behaviour, and a missing reading is `null`, never 0.
+ */
+
+/** What kind of accelerator a device is. */
+export type DeviceKind = 'cpu' | 'cuda';
+
+/** What the agent's indicators say about a device. */
+export type Health = 'healthy' | 'degraded' | 'failed';
+
+/** Where a lease is in its life. */
+export type LeaseState = 'queued' | 'attaching' | 'active' | 'ending' | 'ended';
+
+/** What a limit is about. */
+export type Resource = 'memory' | 'compute';
+
+/** How well a limit holds. */
+export type Strength = 'hard' | 'soft' | 'none';
+
+/** How it is known that a limit is in force. */
+export type Verified = 'pending' | 'read-back' | 'probed';
+
+/** A part of one device. */
+export interface IShare {
+  readonly device_id: string;
+  readonly device_name: string;
+  readonly compute_milli: number;
+  readonly memory_bytes: number;
+}
+
+/** What is in force for one resource of a lease. */
+export interface IIsolation {
+  readonly resource: Resource;
+  readonly strength: Strength;
+  readonly mechanism: string;
+  readonly limit: string;
+  readonly verified: Verified;
+  readonly note: string;
+}
+
+/** Who uses a lease. */
+export interface IHolder {
+  readonly key: string;
+  readonly kernel_id: string;
+  readonly label: string;
+  readonly pid: number | null;
+  readonly restartable: boolean;
+}
+
+/** A lease; of other owners' leases only the size, kind and state are told. */
+export interface ILease {
+  readonly id: string;
+  readonly state: LeaseState;
+  readonly mine: boolean;
+  readonly owner: string;
+  readonly compute_milli: number;
+  readonly memory_bytes: number | null;
+  readonly kind: DeviceKind | null;
+  readonly device: string;
+  readonly shares: readonly IShare[];
+  readonly node_id: string;
+  readonly holder: IHolder;
+  readonly isolation: readonly IIsolation[];
+  readonly generation: number;
+  readonly position: number | null;
+  readonly reason: string;
+  readonly waited_seconds: number;
+  readonly held_seconds: number;
+  readonly expires_seconds: number | null;
+  readonly wait_left_seconds: number | null;
+  readonly memory_used_bytes: number | null;
+  readonly end_reason: string | null;
+  readonly end_detail: string;
+  readonly resizing: boolean;
+  readonly tag: string;
+}
+
+/** Telemetry of a device. */
+export interface IReadings {
+  readonly utilization_percent: number | null;
+  readonly memory_used_bytes: number | null;
+  readonly temperature_celsius: number | null;
+  readonly power_watts: number | null;
+}
+
+/** One schedulable accelerator. */
+export interface IDevice {
+  readonly id: string;
+  readonly name: string;
+  readonly node_id: string;
+  readonly kind: DeviceKind;
+  readonly model: string;
+  readonly emulated: boolean;
+  readonly memory_bytes: number;
+  readonly compute_units: number;
+  readonly free_compute_milli: number;
+  readonly free_memory_bytes: number;
+  readonly unmanaged_bytes: number | null;
+  readonly health: Health;
+  readonly offered: boolean;
+  readonly withheld: string;
+  readonly readings: IReadings;
+  readonly leases: readonly string[];
+}
+
+/** One machine in the pool. */
+export interface INode {
+  readonly id: string;
+  readonly hostname: string;
+  readonly connected: boolean;
+}
+
+/** One request that waits. */
+export interface IQueueEntry {
+  readonly position: number;
+  readonly lease_id: string;
+  readonly mine: boolean;
+  readonly kind: DeviceKind | null;
+  readonly compute_milli: number;
+  readonly memory_bytes: number | null;
+  readonly reason: string;
+  readonly waited_seconds: number;
+}
+
+/** The pool snapshot. */
+export interface IPool {
+  readonly revision: number;
+  readonly version: string;
+  readonly me: string;
+  readonly embedded: boolean;
+  readonly nodes: readonly INode[];
+  readonly devices: readonly IDevice[];
+  readonly leases: readonly ILease[];
+  readonly queue: readonly IQueueEntry[];
+  readonly warnings: readonly string[];
+}
+
+/** What is known of one kernel's environment. */
+export interface IKernelEnvironment {
+  readonly kernel_id: string;
+  readonly installed: boolean;
+  readonly language: string;
+  readonly install_command: string;
+}
+
+/** How the server extension stands with the pool service. */
+export type ServerState = 'starting' | 'connected' | 'reconnecting' | 'unavailable';
+
+/** The server extension's word about its link to the pool. */
+export interface IStatusMessage {
+  readonly type: 'status';
+  readonly state: ServerState;
+  readonly message: string;
+  readonly hint: string;
+}
+
+/** A new snapshot; the newest wins. */
+export interface IPoolMessage {
+  readonly type: 'pool';
+  readonly pool: IPool;
+}
+
+/** All kernels of this Jupyter server. */
+export interface IKernelsMessage {
+  readonly type: 'kernels';
+  readonly kernels: readonly IKernelEnvironment[];
+}
+
+/** Everything that the live channel carries. */
+export type StreamMessage = IStatusMessage | IPoolMessage | IKernelsMessage;
