@@ -308,6 +308,7 @@ class HolderReport(msgspec.Struct, kw_only=True):
     lease_id: str
     generation: int
     pid: int
+    isolation: list[IsolationDoc] = []
 
 
 class HelloReport(msgspec.Struct, kw_only=True, tag="hello"):
@@ -394,6 +395,12 @@ class LeaseSample(msgspec.Struct, kw_only=True):
     processes: int | None = None
 
 
+class DevicesReport(msgspec.Struct, kw_only=True, tag="devices"):
+    """All devices anew, when something other than telemetry changed (health, who took it)."""
+
+    devices: list[DeviceReport]
+
+
 class SampleReport(msgspec.Struct, kw_only=True, tag="sample"):
     """Telemetry of a node; never journaled."""
 
@@ -410,6 +417,7 @@ Report = (
     | ExitedReport
     | DetachedReport
     | HoldersReport
+    | DevicesReport
     | SampleReport
 )
 
