@@ -1,0 +1,78 @@
+"""The journal's tables, and how an older file becomes a current one.
+
+Rule of this module: a migration that was released is never edited; a change is a further migration.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+#: Marks the file as ours (``file`` and SQLite show it): "jgpj".
+APPLICATION_ID = 0x6A67706A
+
+#: Migration n (from 1) takes a file from ``user_version`` n - 1 to n, in one transaction.
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        """CREATE TABLE transitions (
+            seq INTEGER PRIMARY KEY,
+            lease_id TEXT NOT NULL,
+            before TEXT,
+            after TEXT NOT NULL,
+            event TEXT,
+            now_ms INTEGER NOT NULL,
+            wall_ms INTEGER NOT NULL,
+            detail TEXT NOT NULL DEFAULT ''
+        )""",
+        """CREATE TABLE leases (
+            id TEXT PRIMARY KEY,
+            owner TEXT NOT NULL,
+            state TEXT NOT NULL,
+            row BLOB NOT NULL
+        ) WITHOUT ROWID""",
+        "CREATE INDEX leases_live ON leases (state) WHERE state != 'ended'",
+        "CREATE TABLE clock (one INTEGER PRIMARY KEY CHECK (one = 1), now_ms INTEGER, wall_ms INTEGER)",
+    ),
+    (
+        """CREATE TABLE idempotency (
+            owner TEXT NOT NULL,
+            key TEXT NOT NULL,
+            body_sha256 TEXT NOT NULL,
+            lease_id TEXT NOT NULL,
+            expires_ms INTEGER NOT NULL,
+            PRIMARY KEY (owner, key)
+        ) WITHOUT ROWID""",
+        """CREATE TABLE usage (
+            owner TEXT PRIMARY KEY,
+            used_milli_ms INTEGER NOT NULL,
+            leases INTEGER NOT NULL
+        ) WITHOUT ROWID""",
+        """INSERT INTO usage
+            SELECT owner, SUM(json_extract(CAST(row AS TEXT), '$.used_milli_ms')), COUNT(*)
+            FROM leases WHERE state = 'ended' GROUP BY owner""",
+    ),
+    (
+        "ALTER TABLE leases ADD COLUMN ended_wall_ms INTEGER",
+        "CREATE INDEX leases_ended ON leases (ended_wall_ms) WHERE ended_wall_ms IS NOT NULL",
+        "CREATE INDEX transitions_lease ON transitions (lease_id)",
+    ),
+)
+
+#: ``user_version`` of a current file.
+SCHEMA_VERSION = len(MIGRATIONS)
+
+
+def migrate(database: sqlite3.Connection) -> None:
+    """Bring an open file to `SCHEMA_VERSION`, one transaction for each step."""
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    for number in range(version + 1, SCHEMA_VERSION + 1):
+        database.execute("BEGIN IMMEDIATE")
+        try:
+            for statement in MIGRATIONS[number - 1]:
+                database.execute(statement)
+            database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            database.execute(f"PRAGMA user_version = {number}")
+            database.execute("COMMIT")
+        except sqlite3.Error:
+            if database.in_transaction:
+                database.execute("ROLLBACK")
+            raise

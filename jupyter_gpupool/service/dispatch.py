@@ -1,0 +1,190 @@
+"""Carrying effects out: orders on their way to the agents.
+
+Rule of this module: the orders of one node arrive in the order in which they were decided, and one send is
+on its way to a node at a time; what gathers meanwhile goes with the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from jupyter_gpupool.core.effects import ApplyLimits, Detach, Effect, PrepareAttach
+from jupyter_gpupool.core.errors import GPUPoolError
+from jupyter_gpupool.core.leases import Lease, Share
+from jupyter_gpupool.protocol.messages import (
+    ApplyOrder,
+    DetachOrder,
+    Order,
+    PrepareOrder,
+    ReportOrder,
+    ShareOrder,
+    StopOrder,
+)
+from jupyter_gpupool.service.tickets import Ticket, TicketBook
+from jupyter_gpupool.service.watch import Watch
+
+_log = logging.getLogger(__name__)
+
+
+class OrderSender(Protocol):
+    """What sends orders to agents (the control plane)."""
+
+    async def send(self, node_id: str, orders: Sequence[Order]) -> None:
+        """Send orders, and return when the agent has taken them."""
+
+
+class Outbox:
+    """Orders that wait for, or are on, their way."""
+
+    def __init__(self, sender: OrderSender) -> None:
+        self._sender = sender
+        self._waiting: dict[str, list[tuple[Order, asyncio.Future[bool]]]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def put(self, node_id: str, order: Order) -> asyncio.Future[bool]:
+        """Send an order soon; the future tells whether the agent took it."""
+        loop = asyncio.get_running_loop()
+        taken: asyncio.Future[bool] = loop.create_future()
+        self._waiting.setdefault(node_id, []).append((order, taken))
+        if node_id not in self._tasks:
+            self._tasks[node_id] = loop.create_task(self._drain(node_id))
+        return taken
+
+    async def _drain(self, node_id: str) -> None:
+        try:
+            while waiting := self._waiting.pop(node_id, None):
+                took = await self._send(node_id, [order for order, _ in waiting])
+                for _, taken in waiting:
+                    if not taken.done():
+                        taken.set_result(took)
+        finally:
+            del self._tasks[node_id]
+
+    async def _send(self, node_id: str, orders: list[Order]) -> bool:
+        try:
+            await self._sender.send(node_id, orders)
+        except GPUPoolError as error:
+            # nothing is lost: when the agent comes back, its holders are compared with the leases
+            _log.info("%d orders did not reach node %s: %s", len(orders), node_id, error)
+            return False
+        return True
+
+    async def close(self) -> None:
+        """Stop sending."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _shares(shares: Iterable[Share]) -> list[ShareOrder]:
+    return [
+        ShareOrder(
+            device_id=share.device_id, compute_milli=share.compute_milli, memory_bytes=share.memory_bytes
+        )
+        for share in shares
+    ]
+
+
+class Dispatcher:
+    """Turns effects into orders, with the tickets that go with them.
+
+    Parameters
+    ----------
+    sender : OrderSender
+        The control plane.
+    tickets : TicketBook
+        The tickets that are good now.
+    watch : Watch
+        Woken when a ticket has become usable.
+    now_ms : callable
+        Pool time.
+    """
+
+    def __init__(
+        self, sender: OrderSender, tickets: TicketBook, watch: Watch, now_ms: Callable[[], int]
+    ) -> None:
+        self._outbox = Outbox(sender)
+        self._tickets = tickets
+        self._watch = watch
+        self._now_ms = now_ms
+        self._preparing: dict[str, asyncio.Future[bool]] = {}
+        self._asked: dict[int, int] = {}
+        self._tokens = itertools.count(1)
+
+    def carry_out(self, effects: Iterable[Effect]) -> None:
+        """Send what the effects order; `WriteDown` is not this module's."""
+        for effect in effects:
+            match effect:
+                case PrepareAttach():
+                    self.prepare(effect.node_id, effect.lease)
+                case ApplyLimits():
+                    order = ApplyOrder(
+                        lease_id=effect.lease_id, generation=effect.generation, shares=_shares(effect.shares)
+                    )
+                    self._outbox.put(effect.node_id, order)
+                case Detach():
+                    self._tickets.forget(effect.lease_id)
+                    gone = DetachOrder(lease_id=effect.lease_id, generation=effect.generation)
+                    self._outbox.put(effect.node_id, gone)
+                case _:
+                    pass
+
+    def prepare(self, node_id: str, lease: Lease) -> None:
+        """Tell the agent to expect the lease's holder, with a good ticket."""
+        ticket = self._tickets.for_order(lease)
+        order = PrepareOrder(
+            lease_id=lease.id,
+            generation=lease.generation,
+            owner=lease.owner,
+            ticket_sha256=ticket.sha256,
+            expires_seconds=self._tickets.left_seconds(ticket),
+            shares=_shares(lease.shares),
+        )
+        taken = self._outbox.put(node_id, order)
+        self._preparing[lease.id] = taken
+        taken.add_done_callback(lambda future: self._prepared(ticket, future))
+
+    def _prepared(self, ticket: Ticket, taken: asyncio.Future[bool]) -> None:
+        if self._preparing.get(ticket.lease_id) is taken:
+            del self._preparing[ticket.lease_id]
+        if not taken.cancelled() and taken.result():
+            self._tickets.acknowledged(ticket)
+            self._watch.leases_changed((ticket.lease_id,))
+
+    async def prepared(self, lease: Lease, timeout_seconds: float) -> None:
+        """Wait, up to a bound, until the agent expects the holder of an ATTACHING lease."""
+        if self._tickets.good(lease) is None:
+            self.prepare(lease.node_id, lease)
+        preparing = self._preparing.get(lease.id)
+        if preparing is not None:
+            await asyncio.wait((preparing,), timeout=timeout_seconds)
+
+    def ask_holders(self, node_id: str) -> None:
+        """Ask an agent for all of its holders (the reconcile sweep)."""
+        token = next(self._tokens)
+        self._asked[token] = self._now_ms()
+        taken = self._outbox.put(node_id, ReportOrder(token=token))
+        taken.add_done_callback(lambda future: self._not_asked(token, future))
+
+    def _not_asked(self, token: int, taken: asyncio.Future[bool]) -> None:
+        if taken.cancelled() or not taken.result():
+            self._asked.pop(token, None)
+
+    def asked_ms(self, token: int) -> int | None:
+        """Return when the list with this token was asked for; None when it was not, or is known already."""
+        return self._asked.pop(token, None)
+
+    async def stop_agents(self, node_ids: Iterable[str], timeout_seconds: float) -> None:
+        """Tell agents to end, and wait up to a bound until they know."""
+        told = [self._outbox.put(node_id, StopOrder()) for node_id in node_ids]
+        if told:
+            await asyncio.wait(told, timeout=timeout_seconds)
+
+    async def close(self) -> None:
+        """Stop sending."""
+        await self._outbox.close()
