@@ -1,0 +1,210 @@
+"""The pool service's end of the control plane: who is connected, orders out, reports in.
+
+Rules of this module: an agent counts as connected from its hello on; its reports are handed on one call at a
+time and in order; an order was taken when `ControlPlane.send` returns, or the agent is away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from distributed.diagnostics.plugin import SchedulerPlugin
+
+from jupyter_gpupool.cluster.dask_config import control_config
+from jupyter_gpupool.cluster.errors import AgentAway, ControlPlaneDown
+from jupyter_gpupool.cluster.nodes import ControlScheduler
+from jupyter_gpupool.cluster.tls import ControlTLS
+from jupyter_gpupool.protocol import codec, names
+from jupyter_gpupool.protocol.messages import HelloReport, Order, Report
+
+__all__ = ["AgentAway", "ControlPlane"]
+
+logger = logging.getLogger(__name__)
+
+#: How long an agent may take to accept orders, seconds.
+SEND_SECONDS = 5.0
+#: What both sides answer when they took a message. Dask answers None for handlers that do not exist.
+TAKEN = "taken"
+#: The answer to reports of an agent that is not (or no longer) a member: it joins again.
+UNKNOWN = "unknown"
+
+OnReports = Callable[[str, list[Report]], Awaitable[None]]
+OnLeft = Callable[[str], Awaitable[None]]
+
+
+class _Membership(SchedulerPlugin):  # type: ignore[misc]
+    """Tells the control plane which workers the scheduler lost."""
+
+    name = "gpupool-membership"
+
+    def __init__(self, lost: Callable[[str], Awaitable[None]]) -> None:
+        self._lost = lost
+
+    async def remove_worker(self, scheduler: Any, worker: str, **_: Any) -> None:
+        """Pass on that a worker is gone, whatever the cause."""
+        await self._lost(worker)
+
+
+class ControlPlane:
+    """The agents of a pool, as the service reaches them.
+
+    Parameters
+    ----------
+    tls : ControlTLS
+        Certificates; agents need one of the same authority.
+    on_reports : callable
+        Awaited with node id and reports: a `HelloReport` first for each connection.
+    on_left : callable
+        Awaited with the node id when its connection is lost.
+    host : str
+        Where to listen; loopback unless nodes are elsewhere.
+    worker_ttl_seconds : float
+        How long an agent may be silent on an open connection before it counts as lost.
+    """
+
+    def __init__(
+        self,
+        *,
+        tls: ControlTLS,
+        on_reports: OnReports,
+        on_left: OnLeft,
+        host: str = "127.0.0.1",
+        worker_ttl_seconds: float = 8.0,
+    ) -> None:
+        self._tls = tls
+        self._on_reports = on_reports
+        self._on_left = on_left
+        self._host = host
+        self._worker_ttl_seconds = worker_ttl_seconds
+        self._stack = contextlib.ExitStack()
+        self._scheduler: ControlScheduler | None = None
+        self._closing = False
+        #: node id -> worker address, and back.
+        self._addresses: dict[str, str] = {}
+        self._nodes: dict[str, str] = {}
+        self._turns: dict[str, asyncio.Lock] = {}
+
+    @property
+    def connected(self) -> frozenset[str]:
+        """Ids of the nodes whose agents are connected."""
+        return frozenset(self._addresses)
+
+    async def start(self, port: int = 0) -> str:
+        """Listen, and return the address for agents (``tls://HOST:PORT``).
+
+        Raises
+        ------
+        ControlPlaneDown
+            If the port is taken, or the certificates cannot be read.
+        """
+        self._stack.enter_context(control_config())
+        try:
+            scheduler = ControlScheduler(
+                security=self._tls.security("scheduler"),
+                host=self._host,
+                port=port,
+                worker_ttl_seconds=self._worker_ttl_seconds,
+                scratch=self._tls.directory.parent / "dask",
+            )
+            scheduler.serve("gpupool_report", self._take)
+            scheduler.add_plugin(_Membership(self._lost))
+            await scheduler
+        except (OSError, RuntimeError) as error:
+            self._stack.close()
+            raise ControlPlaneDown(
+                f"The control plane cannot listen on {self._host}:{port}: {error.__cause__ or error}.",
+                hint="Free the port, or let the pool choose one.",
+            ) from error
+        self._scheduler = scheduler
+        return str(scheduler.address)
+
+    async def close(self) -> None:
+        """Hang up on all agents; their holders stay attached."""
+        self._closing = True
+        if self._scheduler is not None:
+            await self._scheduler.close(reason="the pool service ends")
+            self._scheduler = None
+        self._addresses.clear()
+        self._nodes.clear()
+        self._stack.close()
+
+    async def send(self, node_id: str, orders: Sequence[Order]) -> None:
+        """Give orders to an agent; returns when it took them.
+
+        Raises
+        ------
+        AgentAway
+            If it is not connected, or did not answer in time.
+        """
+        address = self._addresses.get(node_id)
+        if address is None or self._scheduler is None:
+            raise AgentAway(f"The agent of node {node_id} is not connected.", hint="It connects by itself.")
+        try:
+            async with asyncio.timeout(SEND_SECONDS):
+                answer = await self._scheduler.rpc(address).gpupool_orders(data=codec.encode(list(orders)))
+        except (OSError, TimeoutError) as error:
+            raise AgentAway(f"The agent of node {node_id} does not answer.") from error
+        if answer != TAKEN:
+            raise AgentAway(f"The agent of node {node_id} does not take orders ({answer}).")
+
+    async def _take(self, *, worker: str, data: bytes) -> str:
+        """Take reports from the agent behind ``worker``; never raises, since Dask would send a pickle."""
+        try:
+            reports = codec.decode_reports(data)
+        except codec.BadMessage as error:
+            logger.warning("An agent at %s sent reports that cannot be read: %s", worker, error)
+            return "unreadable"
+        if self._scheduler is None or worker not in self._scheduler.workers:
+            return UNKNOWN
+        if reports and isinstance(reports[0], HelloReport):
+            await self._welcome(worker, reports[0])
+        node_id = self._nodes.get(worker)
+        if node_id is None:
+            return UNKNOWN
+        async with self._turn(node_id):
+            if self._nodes.get(worker) != node_id:
+                return UNKNOWN
+            return await self._hand_on(node_id, reports)
+
+    async def _hand_on(self, node_id: str, reports: list[Report]) -> str:
+        """Give reports to the pool; a fault there is logged, and the agent joins again."""
+        try:
+            await self._on_reports(node_id, reports)
+        except Exception:
+            logger.exception("Reports of node %s could not be handled", node_id)
+            return UNKNOWN
+        return TAKEN
+
+    async def _welcome(self, worker: str, hello: HelloReport) -> None:
+        """Make ``worker`` the connection of its node, in place of an older one."""
+        if hello.format != names.FORMAT:
+            logger.warning(
+                "Node %s runs version %s, whose messages have format %s; this pool reads format %s. "
+                "Install the same version on both.",
+                *(hello.node_id, hello.version, hello.format, names.FORMAT),
+            )
+            return
+        older = self._addresses.get(hello.node_id)
+        if older is not None and older != worker:
+            await self._lost(older)
+        self._addresses[hello.node_id] = worker
+        self._nodes[worker] = hello.node_id
+
+    async def _lost(self, worker: str) -> None:
+        """Forget a connection, and tell the pool unless the node has a newer one."""
+        node_id = self._nodes.pop(worker, None)
+        if node_id is None or self._addresses.get(node_id) != worker:
+            return
+        del self._addresses[node_id]
+        if self._closing:
+            return
+        async with self._turn(node_id):
+            await self._on_left(node_id)
+
+    def _turn(self, node_id: str) -> asyncio.Lock:
+        """Return the lock that keeps the calls for one node in order."""
+        return self._turns.setdefault(node_id, asyncio.Lock())

@@ -1,0 +1,162 @@
+"""Dask's two servers with everything taken away that a control plane does not need.
+
+Rules of this module: handlers are kept by name, never dropped by name, so that a new version of Dask adds
+nothing; every handler asks for the role of the peer's certificate; no HTTP server is started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from distributed import Scheduler, Worker
+
+from jupyter_gpupool.cluster.tls import ControlRole, peer_role
+
+Handlers = dict[str, Callable[..., Any]]
+
+#: Timers of Dask that serve scheduling or diagnostics.
+_NEEDLESS_TIMERS = ("find-missing", "idle-timeout", "monitor", "no-workers-timeout", "tick", "ticks")
+#: How often an agent says that it lives, seconds. A broken connection is noticed at once without it.
+HEARTBEAT_SECONDS = 2.0
+#: How long an agent waits for a scheduler to take it, seconds.
+START_SECONDS = 10.0
+
+
+def _ignore(**_: Any) -> None:
+    """Take a message that means nothing here."""
+
+
+def _guarded(role: ControlRole, handler: Callable[..., Any], *, wants_comm: bool) -> Callable[..., Any]:
+    """Let a handler be called by peers of one role only; others are hung up on."""
+
+    async def guarded(comm: Any, **message: Any) -> Any:
+        if peer_role(comm.extra_info.get("peercert")) is not role:
+            comm.abort()
+            return None
+        result = handler(comm, **message) if wants_comm else handler(**message)
+        return await result if isinstance(result, Awaitable) else result
+
+    return guarded
+
+
+def _strip(server: Any, handlers: dict[str, Callable[..., Any]], streams: Handlers) -> None:
+    """Leave a Dask server these handlers only, and only the timers that membership needs."""
+    server.handlers.clear()
+    server.handlers.update(handlers)
+    server.stream_handlers.clear()
+    server.stream_handlers.update(streams)
+    for name in _NEEDLESS_TIMERS:
+        server.periodic_callbacks.pop(name, None)
+
+
+class ControlScheduler(Scheduler):  # type: ignore[misc]
+    """A Dask scheduler that knows its workers, and schedules nothing.
+
+    Parameters
+    ----------
+    security : distributed.Security
+        Mutual TLS.
+    host, port
+        Where it listens.
+    worker_ttl_seconds : float
+        How long a worker may be silent on an open connection.
+    scratch : Path
+        A private directory that Dask asks for.
+    """
+
+    def __init__(
+        self, *, security: Any, host: str, port: int, worker_ttl_seconds: float, scratch: Path
+    ) -> None:
+        super().__init__(
+            protocol="tls",
+            security=security,
+            host=host,
+            port=port,
+            dashboard=False,
+            extensions={},
+            worker_ttl=worker_ttl_seconds,
+            local_directory=str(scratch),
+            needs_workdir=False,
+        )
+        agent = ControlRole.AGENT
+        _strip(
+            self,
+            {
+                "register-worker": _guarded(agent, self.add_worker, wants_comm=True),
+                "heartbeat_worker": _guarded(agent, self.heartbeat_worker, wants_comm=False),
+                "unregister": _guarded(agent, self.remove_worker, wants_comm=False),
+            },
+            {
+                "keep-alive": _ignore,
+                "log-event": _ignore,
+                "worker-status-change": self.handle_worker_status_change,
+            },
+        )
+
+    def serve(self, name: str, handler: Callable[..., Any]) -> None:
+        """Let agents call ``handler`` by this name."""
+        self.handlers[name] = _guarded(ControlRole.AGENT, handler, wants_comm=False)
+
+    def start_http_server(self, *_: Any, **__: Any) -> None:
+        """Start none: Dask's has no authentication and binds all interfaces by default."""
+
+
+class AgentWorker(Worker):  # type: ignore[misc]
+    """A Dask worker that is a member, and runs no task.
+
+    Parameters
+    ----------
+    scheduler : str
+        Address of the control plane.
+    name : str
+        Its name among the members; must be new.
+    security : distributed.Security
+        Mutual TLS.
+    host : str
+        Where it listens for orders.
+    scratch : Path
+        A private directory that Dask asks for.
+    """
+
+    def __init__(self, scheduler: str, *, name: str, security: Any, host: str, scratch: Path) -> None:
+        super().__init__(
+            scheduler,
+            name=name,
+            security=security,
+            host=host,
+            nthreads=1,
+            executor="offload",
+            memory_limit=0,
+            extensions={},
+            metrics={},
+            startup_information={},
+            dashboard=False,
+            death_timeout=START_SECONDS,
+            deserialize=False,
+            heartbeat_interval=HEARTBEAT_SECONDS,
+            local_directory=str(scratch),
+            needs_workdir=False,
+        )
+        _strip(
+            self,
+            {},
+            {
+                "close": self.close,
+                "remove-worker": _ignore,
+                "worker-status-change": self.handle_worker_status_change,
+            },
+        )
+
+    def serve(self, name: str, handler: Callable[..., Any]) -> None:
+        """Let the pool service call ``handler`` by this name."""
+        self.handlers[name] = _guarded(ControlRole.SERVICE, handler, wants_comm=False)
+
+    async def heartbeat(self) -> None:
+        """Say that this agent lives; the scheduler would have it more often than is needed."""
+        await super().heartbeat()
+        self.periodic_callbacks["heartbeat"].callback_time = HEARTBEAT_SECONDS * 1000
+
+    def start_http_server(self, *_: Any, **__: Any) -> None:
+        """Start none."""
