@@ -5,7 +5,6 @@ Rule of this module: it is what was last reported, kept so that a Pool which is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from jupyter_gpupool.core.devices import Device
@@ -13,15 +12,14 @@ from jupyter_gpupool.core.events import HolderSeen
 from jupyter_gpupool.protocol.messages import (
     AttachedReport,
     DetachedReport,
-    DeviceReport,
     ExitedReport,
     HelloReport,
-    HolderReport,
     HoldersReport,
     ReadingsDoc,
     Report,
     SampleReport,
 )
+from jupyter_gpupool.service.convert import device_of, holders_seen, isolation_of
 
 #: A change of unmanaged memory smaller than this is not worth a decision, bytes.
 UNMANAGED_STEP_BYTES = 64 * 2**20
@@ -37,31 +35,6 @@ class NodeEntry:
     devices: dict[str, Device]
     holders: dict[str, HolderSeen]
     readings: dict[str, ReadingsDoc] = field(default_factory=dict)
-
-
-def device_of(node_id: str, report: DeviceReport) -> Device:
-    """Turn what an agent says of a device into the core's value."""
-    return Device(
-        id=report.id,
-        node_id=node_id,
-        name=report.name,
-        kind=report.kind,
-        model=report.model,
-        memory_bytes=report.memory_bytes,
-        compute_units=report.compute_units,
-        emulated=report.emulated,
-        health=report.health,
-        taken_by=report.taken_by,
-        unmanaged_bytes=report.unmanaged_bytes,
-    )
-
-
-def holders_seen(reports: Iterable[HolderReport]) -> tuple[HolderSeen, ...]:
-    """Turn an agent's list of holders into the core's values."""
-    return tuple(
-        HolderSeen(lease_id=report.lease_id, generation=report.generation, pid=report.pid)
-        for report in reports
-    )
 
 
 class NodeBook:
@@ -98,7 +71,12 @@ class NodeBook:
             return
         match report:
             case AttachedReport():
-                seen = HolderSeen(lease_id=report.lease_id, generation=report.generation, pid=report.pid)
+                seen = HolderSeen(
+                    lease_id=report.lease_id,
+                    generation=report.generation,
+                    pid=report.pid,
+                    isolation=isolation_of(report.isolation),
+                )
                 entry.holders[report.lease_id] = seen
             case ExitedReport() | DetachedReport():
                 entry.holders.pop(report.lease_id, None)

@@ -1,0 +1,99 @@
+"""What agents report, as events of the core.
+
+Rule of this module: one report makes at most one event; agents send durations and lists, never timestamps, so
+the time of an event is the time at which its report came in.
+"""
+
+from __future__ import annotations
+
+from jupyter_gpupool.core.events import (
+    AgentJoined,
+    AttachRefused,
+    Event,
+    HolderAttached,
+    HolderDetached,
+    HolderExited,
+    HoldersReported,
+    LimitsApplied,
+    LimitsRefused,
+)
+from jupyter_gpupool.protocol.messages import (
+    AppliedReport,
+    ApplyRefusedReport,
+    AttachedReport,
+    AttachRefusedReport,
+    DetachedReport,
+    ExitedReport,
+    HoldersReport,
+    Report,
+)
+from jupyter_gpupool.service.clock import Now
+from jupyter_gpupool.service.convert import holders_seen, isolation_of
+from jupyter_gpupool.service.nodes import NodeEntry
+
+
+def joined(entry: NodeEntry, now: Now) -> AgentJoined:
+    """Make the event for an agent that has connected, or is told anew to a new Pool."""
+    return AgentJoined(
+        now_ms=now.now_ms,
+        wall_ms=now.wall_ms,
+        node_id=entry.node_id,
+        hostname=entry.hostname,
+        devices=tuple(entry.devices.values()),
+        holders=tuple(entry.holders.values()),
+    )
+
+
+def holders_event(
+    node_id: str, report: HoldersReport, asked_ms: int | None, now: Now
+) -> HoldersReported | None:
+    """Make the event for a list of holders; None when it answers nothing that was asked."""
+    if asked_ms is None:
+        return None
+    return HoldersReported(
+        now_ms=now.now_ms,
+        wall_ms=now.wall_ms,
+        node_id=node_id,
+        holders=holders_seen(report.holders),
+        asked_ms=asked_ms,
+    )
+
+
+def lease_event(node_id: str, report: Report, now: Now) -> Event | None:
+    """Make the event for a report on one lease; None for a report of another kind."""
+    now_ms, wall_ms = now.now_ms, now.wall_ms
+    match report:
+        case AttachedReport(lease_id=lease_id, generation=generation):
+            return HolderAttached(
+                now_ms=now_ms,
+                wall_ms=wall_ms,
+                lease_id=lease_id,
+                generation=generation,
+                pid=report.pid,
+                isolation=isolation_of(report.isolation),
+                node_id=node_id,
+            )
+        case AttachRefusedReport(lease_id=lease_id, generation=generation, detail=detail):
+            return AttachRefused(
+                now_ms=now_ms, wall_ms=wall_ms, lease_id=lease_id, generation=generation, detail=detail
+            )
+        case AppliedReport(lease_id=lease_id, generation=generation):
+            return LimitsApplied(
+                now_ms=now_ms,
+                wall_ms=wall_ms,
+                lease_id=lease_id,
+                generation=generation,
+                isolation=isolation_of(report.isolation),
+            )
+        case ApplyRefusedReport(lease_id=lease_id, generation=generation, detail=detail):
+            return LimitsRefused(
+                now_ms=now_ms, wall_ms=wall_ms, lease_id=lease_id, generation=generation, detail=detail
+            )
+        case ExitedReport(lease_id=lease_id, generation=generation, detail=detail):
+            return HolderExited(
+                now_ms=now_ms, wall_ms=wall_ms, lease_id=lease_id, generation=generation, detail=detail
+            )
+        case DetachedReport(lease_id=lease_id, generation=generation):
+            return HolderDetached(now_ms=now_ms, wall_ms=wall_ms, lease_id=lease_id, generation=generation)
+        case _:
+            return None
