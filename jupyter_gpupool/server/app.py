@@ -1,0 +1,123 @@
+"""The Jupyter Server extension: its settings, and the one place that puts its parts together.
+
+Rule of this module: it starts nothing before the server's loop runs, and waits for nothing after.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jupyter_client.provisioning.factory import KernelProvisionerFactory
+from jupyter_server.extension.application import ExtensionApp
+from traitlets import Bool, Unicode
+
+from jupyter_gpupool.server.feed import Feed, KernelsMessage
+from jupyter_gpupool.server.handlers import LeaseHandler, LeasesHandler, PoolReadHandler
+from jupyter_gpupool.server.kernels import KernelRoster
+from jupyter_gpupool.server.link import PoolLink
+from jupyter_gpupool.server.settings import PARTS_KEY, LinkSettings, ServerParts
+from jupyter_gpupool.server.stream import GOING_AWAY, PoolStream
+
+#: Name of our provisioner's entry point.
+PROVISIONER = "gpupool-provisioner"
+#: The provisioner that ours may take the place of; any other was chosen by somebody.
+_REPLACEABLE = "local-provisioner"
+#: Prefix of every path of ours under the server's base URL.
+_PREFIX = r"/jupyter_gpupool/api/v1"
+
+
+class GPUPoolExtension(ExtensionApp):
+    """Shows the pool in JupyterLab, and lets kernels use it."""
+
+    name = "jupyter_gpupool"
+    parts: ServerParts | None = None
+    url = Unicode(
+        "",
+        help="""URL of the pool's service. Empty: $JUPYTER_GPUPOOL_URL, else this user's running pool, else
+        the embedded pool is started.""",
+    ).tag(config=True)
+
+    token = Unicode(
+        "",
+        help="""Your token for `url`. Better set $JUPYTER_GPUPOOL_TOKEN: others can often read configuration
+        files.""",
+    ).tag(config=True)
+
+    autostart = Bool(
+        True,
+        help="""Whether the embedded pool may be started when no pool is found. It never is under JupyterHub,
+        nor when a URL is configured.""",
+    ).tag(config=True)
+
+    default_provisioner = Bool(
+        True,
+        help="""Whether kernels run under the provisioner `gpupool-provisioner` by default. It starts them as
+        the local one does, adds `%gpupool`, and keeps a lease over a kernel's restart. It only ever takes the
+        place of `local-provisioner`.""",
+    ).tag(config=True)
+
+    release_on_shutdown = Bool(
+        True,
+        help="""Whether the server tells the pool when it has shut down, or given up, a kernel. Off, its
+        leases end when the pool notices by itself; for diagnosis.""",
+    ).tag(config=True)
+
+    def _config_file_name_default(self) -> str:
+        """Name the one configuration file of this project: ``jupyter_gpupool_config.py``."""
+        return "jupyter_gpupool_config"
+
+    def initialize_settings(self) -> None:
+        """Put the parts together: this process's composition root."""
+        feed = Feed()
+        wanted = LinkSettings(url=self.url, token=self.token, autostart=self.autostart)
+        kernels = KernelRoster(on_change=lambda: feed.publish(KernelsMessage(kernels=kernels.kernels)))
+        feed.publish(KernelsMessage(kernels=[]))
+        self.parts = ServerParts(
+            feed=feed,
+            link=PoolLink(wanted, feed, log=self.log),
+            kernels=kernels,
+            release_on_shutdown=self.release_on_shutdown,
+        )
+        self.settings[PARTS_KEY] = self.parts
+        if self.default_provisioner:
+            self._offer_provisioner()
+
+    def initialize_handlers(self) -> None:
+        """Add the paths of the API."""
+        routes: list[tuple[str, type[Any]]] = [
+            (rf"{_PREFIX}/(pool|devices|nodes|queue|usage)", PoolReadHandler),
+            (rf"{_PREFIX}/leases", LeasesHandler),
+            (rf"{_PREFIX}/leases/([A-Za-z0-9_-]+)", LeaseHandler),
+            (rf"{_PREFIX}/stream", PoolStream),
+        ]
+        self.handlers.extend(routes)
+
+    async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
+        """Begin to look for the pool, now that the loop runs."""
+        if self.parts is not None:
+            self.parts.link.start()
+
+    async def stop_extension(self) -> None:
+        """Close the link and the sockets. The kernels end after this, and tell the pool by themselves."""
+        if self.parts is None:
+            return
+        for socket in tuple(self.parts.sockets):
+            socket.close(GOING_AWAY, "The server stops.")
+        await self.parts.link.close()
+
+    def _offer_provisioner(self) -> None:
+        """Make our provisioner the default, unless somebody chose another."""
+        factory = KernelProvisionerFactory.instance(parent=self.serverapp)
+        if factory.default_provisioner_name != _REPLACEABLE:
+            self.log.info(
+                "jupyter_gpupool: kernels run under “%s”, as configured; `%%load_ext jupyter_gpupool` works.",
+                factory.default_provisioner_name,
+            )
+        elif PROVISIONER not in factory.provisioners:
+            self.log.warning(
+                "jupyter_gpupool: its entry point “%s” is not installed, so kernels start without it. "
+                "Install the package with pip.",
+                PROVISIONER,
+            )
+        else:
+            factory.default_provisioner_name = PROVISIONER

@@ -1,0 +1,91 @@
+"""The live channel of one browser tab: a WebSocket that only ever speaks.
+
+Rules of this module: authenticated, authorised and its origin checked before it opens; a slow tab gets the
+newest message of each kind when it can take one, and never a backlog; it does not count as activity.
+
+It asks for "read", where kernels' channels ask for "execute": nothing can be done through it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+from jupyter_core.utils import ensure_async
+from jupyter_server.auth.decorator import ws_authenticated
+from jupyter_server.base.handlers import JupyterHandler
+from jupyter_server.base.websocket import WebSocketMixin
+from tornado import web
+from tornado.websocket import WebSocketClosedError, WebSocketHandler
+
+from jupyter_gpupool.server.handlers import POOL_RESOURCE
+from jupyter_gpupool.server.settings import PARTS_KEY, ServerParts
+
+#: Status with which the server closes the socket when it stops ("going away").
+GOING_AWAY = 1001
+
+
+class PoolStream(WebSocketMixin, JupyterHandler, WebSocketHandler):
+    """``GET stream``: status, snapshots and kernels, as they change."""
+
+    auth_resource = POOL_RESOURCE
+    _writer: asyncio.Task[None] | None = None
+
+    @property
+    def parts(self) -> ServerParts:
+        """The extension's parts."""
+        return cast("ServerParts", self.settings[PARTS_KEY])
+
+    @property
+    def max_message_size(self) -> int:
+        """The browser has nothing to say."""
+        return 1024
+
+    async def pre_get(self) -> None:
+        """Authorise: the decorator of ``get`` only authenticates."""
+        allowed = self.authorizer.is_authorized(self, self.current_user, "read", self.auth_resource)
+        if not await ensure_async(allowed):
+            raise web.HTTPError(403, f"User is not authorized to read on resource: {self.auth_resource}.")
+
+    @ws_authenticated
+    async def get(self, *args: Any, **kwargs: Any) -> None:
+        """Open the socket."""
+        await self.pre_get()
+        await super().get(*args, **kwargs)
+
+    def open(self, *args: Any, **kwargs: Any) -> None:
+        """Start speaking."""
+        super().open(*args, **kwargs)
+        self._waiting: dict[str, str] = {}
+        self._more = asyncio.Event()
+        self._writer = asyncio.get_running_loop().create_task(self._write())
+        self.parts.sockets.add(self)
+        self.parts.feed.listen(self._take)
+        self.parts.link.nudge()
+
+    def on_message(self, message: str | bytes) -> None:
+        """Ignore what a browser says."""
+
+    def on_close(self) -> None:
+        """Stop speaking."""
+        self.parts.feed.unlisten(self._take)
+        self.parts.sockets.discard(self)
+        if self._writer is not None:
+            self._writer.cancel()
+        super().on_close()
+
+    def _take(self, kind: str, text: str) -> None:
+        """Keep the newest message of a kind until the socket takes it."""
+        self._waiting[kind] = text
+        self._more.set()
+
+    async def _write(self) -> None:
+        """Send what waits, one message at a time, each when the one before is on its way."""
+        try:
+            while True:
+                await self._more.wait()
+                self._more.clear()
+                while self._waiting:
+                    await self.write_message(self._waiting.pop(next(iter(self._waiting))))
+        except WebSocketClosedError:
+            return  # on_close follows, or has been called
