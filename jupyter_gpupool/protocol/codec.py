@@ -21,6 +21,8 @@ class BadMessage(GPUPoolError):
     code = "bad_message"
 
 
+#: What msgspec raises on bytes from anybody; RecursionError is a message nested too deeply.
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _encoder = msgspec.json.Encoder()
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
@@ -43,7 +45,7 @@ def decode(data: bytes | str, kind: type[T]) -> T:
         decoder = _decoders[kind] = msgspec.json.Decoder(kind)
     try:
         return decoder.decode(data)  # type: ignore[no-any-return]
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except _UNREADABLE as error:
         raise BadMessage(f"This message cannot be read: {error}.") from error
 
 
@@ -55,7 +57,7 @@ def decode_orders(data: bytes) -> list[Order]:
     """Decode what the pool service sent to an agent."""
     try:
         return _orders.decode(data)
-    except msgspec.DecodeError as error:
+    except _UNREADABLE as error:
         raise BadMessage(f"These orders cannot be read: {error}.") from error
 
 
@@ -63,5 +65,5 @@ def decode_reports(data: bytes) -> list[Report]:
     """Decode what an agent sent to the pool service."""
     try:
         return _reports.decode(data)
-    except msgspec.DecodeError as error:
+    except _UNREADABLE as error:
         raise BadMessage(f"These reports cannot be read: {error}.") from error

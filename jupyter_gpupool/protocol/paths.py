@@ -6,6 +6,7 @@ secrets are private (0700), owned by this user, and not symlinks.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import secrets
@@ -36,7 +37,8 @@ def private_directory(path: Path, *, variable: str) -> Path:
     UnsafeDirectory
         If it is a symlink, belongs to somebody else, or others may enter it.
     """
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):  # what is there is looked at below
+        path.mkdir(mode=0o700, parents=True)
     status = path.lstat()
     hint = f"Remove it, or set {variable} to another directory."
     if stat.S_ISLNK(status.st_mode) or not stat.S_ISDIR(status.st_mode):

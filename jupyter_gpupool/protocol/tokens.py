@@ -60,7 +60,7 @@ def read_claim(token: str) -> KernelClaim | None:
     try:
         body = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
         owner, kernel_id, generation = json.loads(body)
-    except ValueError:
+    except (ValueError, TypeError, RecursionError):  # it comes from anybody: any nonsense is possible
         return None
     if not (isinstance(owner, str) and isinstance(kernel_id, str) and type(generation) is int):
         return None
@@ -72,7 +72,7 @@ def verify_kernel_token(owner_token: str, token: str) -> bool:
     parts = token.split(".")
     if len(parts) != 3:
         return False
-    return hmac.compare_digest(_mac(owner_token, parts[1].encode()), parts[2])
+    return same_token(_mac(owner_token, parts[1].encode()), parts[2])
 
 
 def same_token(left: str, right: str) -> bool:
