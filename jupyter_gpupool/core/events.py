@@ -76,12 +76,19 @@ class WaiterLost(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HolderAttached(Event):
-    """An agent attached the holder."""
+    """An agent attached the holder.
+
+    Attributes
+    ----------
+    node_id : str
+        Whose agent says so, so that a holder without a live lease can be detached again; empty when unknown.
+    """
 
     lease_id: str
     generation: int
     pid: int
     isolation: tuple[Isolation, ...]
+    node_id: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -130,11 +137,18 @@ class HolderDetached(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HolderSeen:
-    """A holder that an agent has (not an event; part of the two below)."""
+    """A holder that an agent has (not an event; part of the two below).
+
+    Attributes
+    ----------
+    isolation : tuple of Isolation
+        What is in force for it; empty when the agent does not say.
+    """
 
     lease_id: str
     generation: int
     pid: int
+    isolation: tuple[Isolation, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

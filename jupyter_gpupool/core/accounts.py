@@ -1,0 +1,125 @@
+"""What is taken of each device: reservations, kept up to date lease by lease.
+
+Rule of this module: until a resize is confirmed the larger of old and new counts, in each dimension. Nothing
+here decides; `Ledger` is the only caller that changes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from jupyter_gpupool.core.devices import Device, Free
+from jupyter_gpupool.core.leases import HOLDING, Lease, LeaseState, Share
+from jupyter_gpupool.core.shares import WHOLE_MILLI
+
+
+def reserved_by(lease: Lease) -> tuple[Share, ...]:
+    """Return what a lease takes of devices: the larger of ``shares`` and ``pending``, by dimension."""
+    if lease.state not in HOLDING:
+        return ()
+    if not lease.pending:
+        return lease.shares
+    wanted = {share.device_id: share for share in lease.pending}
+    return tuple(
+        Share(
+            device_id=share.device_id,
+            compute_milli=max(share.compute_milli, wanted[share.device_id].compute_milli),
+            memory_bytes=max(share.memory_bytes, wanted[share.device_id].memory_bytes),
+        )
+        for share in lease.shares
+    )
+
+
+class Account:
+    """The running account of one device.
+
+    Attributes
+    ----------
+    device_id : str
+        The device.
+    device : Device or None
+        As its agent last reported it; None when no agent has since this pool was made.
+    compute_milli, memory_bytes : int
+        What is reserved.
+    leases : dict of str to None
+        Ids of the leases that hold a part of it, in the order of their grants.
+    overdue : dict of str to None
+        Ids of the leases that should be gone from it, but are not confirmed to be.
+    shrunk : bool
+        True while the device was reported smaller than what is reserved on it.
+    """
+
+    __slots__ = ("compute_milli", "device", "device_id", "leases", "memory_bytes", "overdue", "shrunk")
+
+    def __init__(self, device_id: str) -> None:
+        self.device_id = device_id
+        self.device: Device | None = None
+        self.compute_milli = 0
+        self.memory_bytes = 0
+        self.leases: dict[str, None] = {}
+        self.overdue: dict[str, None] = {}
+        self.shrunk = False
+
+    @property
+    def free_compute_milli(self) -> int:
+        """Thousandths of the device's compute that nobody has."""
+        return WHOLE_MILLI - self.compute_milli if self.device is not None else 0
+
+    @property
+    def free_memory_bytes(self) -> int:
+        """Bytes that neither a lease nor an unmanaged process has; never negative."""
+        if self.device is None:
+            return 0
+        unmanaged = self.device.unmanaged_bytes or 0
+        return max(0, self.device.memory_bytes - unmanaged - self.memory_bytes)
+
+    @property
+    def free(self) -> Free:
+        """What is left of the device, in both dimensions."""
+        return Free(compute_milli=self.free_compute_milli, memory_bytes=self.free_memory_bytes)
+
+    @property
+    def unused(self) -> bool:
+        """True when neither a device nor a lease stands behind this account."""
+        return self.device is None and not self.leases
+
+    def report(self, device: Device | None) -> None:
+        """Take over what an agent says of the device; None when it is gone."""
+        self.device = device
+        self._note_size()
+
+    def take(self, lease: Lease, share: Share) -> None:
+        """Reserve what a lease takes."""
+        self.compute_milli += share.compute_milli
+        self.memory_bytes += share.memory_bytes
+        self.leases[lease.id] = None
+        if lease.state is LeaseState.ENDING and lease.overdue:
+            self.overdue[lease.id] = None
+
+    def give_back(self, lease: Lease, share: Share) -> None:
+        """Undo `take`."""
+        self.compute_milli -= share.compute_milli
+        self.memory_bytes -= share.memory_bytes
+        del self.leases[lease.id]
+        self.overdue.pop(lease.id, None)
+
+    def settle(self) -> None:
+        """Look anew whether what is reserved is within the device, after `take` and `give_back`."""
+        if self.shrunk:
+            self._note_size()
+
+    def _note_size(self) -> None:
+        self.shrunk = self.device is not None and self.memory_bytes > self.device.memory_bytes
+
+
+def sum_reservations(leases: Iterable[Lease]) -> dict[str, Free]:
+    """Add reservations up from scratch, by device: what the running accounts must agree with."""
+    totals: dict[str, list[int]] = {}
+    for lease in leases:
+        for share in reserved_by(lease):
+            total = totals.setdefault(share.device_id, [0, 0])
+            total[0] += share.compute_milli
+            total[1] += share.memory_bytes
+    return {
+        key: Free(compute_milli=compute, memory_bytes=memory) for key, (compute, memory) in totals.items()
+    }

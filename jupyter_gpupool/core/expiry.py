@@ -1,0 +1,53 @@
+"""Deadlines that have come.
+
+Rule of this module: only `TimePassed` acts on deadlines. First leases, each as
+often as it is due, then nodes.
+"""
+
+from __future__ import annotations
+
+from jupyter_gpupool.core.deadlines import hold_ends_ms
+from jupyter_gpupool.core.events import TimePassed
+from jupyter_gpupool.core.fleet import lose_agent
+from jupyter_gpupool.core.leases import EndReason, Lease, LeaseEvent, LeaseState
+from jupyter_gpupool.core.ledger import Ledger
+from jupyter_gpupool.core.lifecycle import begin_end, finish
+from jupyter_gpupool.core.turn import Turn
+
+
+def next_deadline_ms(ledger: Ledger) -> int | None:
+    """Pool time at which anything is due next; None when nothing ever is."""
+    times = [it.grace_until_ms for it in ledger.nodes.values() if it.grace_until_ms is not None]
+    first = ledger.deadlines.first(ledger.leases)
+    if first is not None:
+        times.append(first[0])
+    return min(times) if times else None
+
+
+def on_time_passed(turn: Turn, event: TimePassed) -> None:
+    """Act on everything that is due."""
+    ledger = turn.ledger
+    while (first := ledger.deadlines.first(ledger.leases)) is not None and first[0] <= turn.now_ms:
+        _expire(turn, ledger.leases[first[1]])
+    for node_id, record in list(ledger.nodes.items()):
+        if record.grace_until_ms is not None and record.grace_until_ms <= turn.now_ms:
+            lose_agent(turn, node_id)
+
+
+def _expire(turn: Turn, lease: Lease) -> None:
+    """Do what is due for one lease."""
+    if lease.state is LeaseState.QUEUED:
+        finish(turn, lease, LeaseEvent.WAIT_EXPIRED, EndReason.WAIT_EXPIRED)
+    elif lease.state is LeaseState.ENDING:
+        turn.move(lease, LeaseEvent.DETACH_OVERDUE, overdue=True, deadline_ms=None)
+    elif _hold_is_first(lease):
+        begin_end(turn, lease, LeaseEvent.HOLD_EXPIRED, EndReason.HOLD_EXPIRED)
+    else:
+        restarted = lease.generation > 1
+        reason = EndReason.RESTART_EXPIRED if restarted else EndReason.ATTACH_EXPIRED
+        begin_end(turn, lease, LeaseEvent.ATTACH_EXPIRED, reason)
+
+
+def _hold_is_first(lease: Lease) -> bool:
+    hold = hold_ends_ms(lease)
+    return hold is not None and (lease.deadline_ms is None or hold <= lease.deadline_ms)

@@ -1,0 +1,98 @@
+"""Agents that join, report and leave, and how what they have is brought together with the leases.
+
+Rules of this module: an agent that comes back kills nothing; what it has and the ledger knows is adopted,
+what it lacks is asked for again, and what should not be there is detached before its node is offered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from jupyter_gpupool.core.effects import Detach, PrepareAttach
+from jupyter_gpupool.core.events import AgentJoined, AgentLeft, DevicesReported, HolderSeen, HoldersReported
+from jupyter_gpupool.core.leases import EndReason, Lease, LeaseEvent, LeaseState
+from jupyter_gpupool.core.lifecycle import apply_pending, attach, detach, finish, holder_gone
+from jupyter_gpupool.core.turn import Turn
+
+#: What the owner is told of a holder that was gone when its agent was heard of again.
+_MISSING = "its process was gone when the node was looked at"
+
+
+def on_agent_joined(turn: Turn, event: AgentJoined) -> None:
+    """Take a node into the pool, and adopt what lives there."""
+    turn.ledger.join(event.node_id, event.hostname, event.devices)
+    turn.changed = True
+    seen = _fence(turn, event.node_id, event.holders)
+    for lease in turn.ledger.on_node(event.node_id):
+        holder = seen.get((lease.id, lease.generation))
+        _reconcile(turn, lease, holder, missing=holder is None)
+        if holder is None and lease.state is LeaseState.ATTACHING:
+            turn.order(PrepareAttach(node_id=lease.node_id, lease=lease))
+        elif holder is not None and lease.pending and lease.state is LeaseState.ACTIVE:
+            apply_pending(turn, lease)
+
+
+def on_holders_reported(turn: Turn, event: HoldersReported) -> None:
+    """Compare what an agent has with the leases (the sweep that finds what all other reports missed)."""
+    if not turn.ledger.connected(event.node_id):
+        return
+    seen = _fence(turn, event.node_id, event.holders)
+    for lease in turn.ledger.on_node(event.node_id):
+        holder = seen.get((lease.id, lease.generation))
+        since = lease.active_ms if lease.active_ms is not None else turn.now_ms
+        _reconcile(turn, lease, holder, missing=holder is None and since <= event.asked_ms)
+
+
+def _fence(turn: Turn, node_id: str, holders: Iterable[HolderSeen]) -> dict[tuple[str, int], HolderSeen]:
+    """Detach holders that have no live lease on the node; return the others by lease and generation."""
+    record = turn.ledger.nodes[node_id]
+    known = {}
+    aliens = set()
+    for holder in holders:
+        lease = turn.ledger.leases.get(holder.lease_id)
+        key = (holder.lease_id, holder.generation)
+        if lease is not None and lease.node_id == node_id and lease.generation == holder.generation:
+            known[key] = holder
+        elif key not in aliens:
+            aliens.add(key)
+            turn.order(Detach(node_id=node_id, lease_id=key[0], generation=key[1]))
+    turn.changed = turn.changed or aliens != record.fencing
+    record.fencing = aliens
+    return known
+
+
+def _reconcile(turn: Turn, lease: Lease, holder: HolderSeen | None, *, missing: bool) -> None:
+    """Bring one lease together with the holder that its agent has, or lacks."""
+    if lease.state is LeaseState.ENDING:
+        detach(turn, lease)
+    elif lease.state is LeaseState.ATTACHING and holder is not None:
+        attach(turn, lease, holder.pid, holder.isolation)
+    elif lease.state is LeaseState.ACTIVE and missing:
+        holder_gone(turn, lease, _MISSING)
+
+
+def on_devices_reported(turn: Turn, event: DevicesReported) -> None:
+    """Take over what an agent says of its devices now."""
+    if turn.ledger.connected(event.node_id):
+        turn.changed = turn.ledger.report_devices(event.node_id, event.devices)
+
+
+def on_agent_left(turn: Turn, event: AgentLeft) -> None:
+    """Stop offering a node's devices; its leases go on for the grace period."""
+    if turn.ledger.connected(event.node_id):
+        turn.ledger.leave(event.node_id, turn.now_ms + turn.config.agent_grace_ms)
+        turn.changed = True
+
+
+def lose_agent(turn: Turn, node_id: str) -> None:
+    """End the leases of a node whose agent was away for too long."""
+    for lease in turn.ledger.on_node(node_id):
+        finish(
+            turn,
+            lease,
+            LeaseEvent.AGENT_LOST,
+            EndReason.AGENT_LOST,
+            "the agent of its node was away for too long",
+        )
+    turn.ledger.give_up(node_id)
+    turn.changed = True

@@ -1,0 +1,116 @@
+"""The steps of a lease's life, each as one function: what changes in the record, and what the agent is told.
+
+Rule of this module: a step decides nothing; whoever calls it has found that the step is due and legal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from jupyter_gpupool.core.effects import ApplyLimits, Detach, PrepareAttach
+from jupyter_gpupool.core.leases import EndReason, Isolation, Lease, LeaseEvent, LeaseState, Share
+from jupyter_gpupool.core.policies.place import Candidate
+from jupyter_gpupool.core.turn import Turn
+
+
+def grant(turn: Turn, lease: Lease, choice: Candidate) -> Lease:
+    """Give a request its share of the chosen device."""
+    share = Share(
+        device_id=choice.device.id, compute_milli=choice.compute_milli, memory_bytes=choice.memory_bytes
+    )
+    lease = turn.move(
+        lease,
+        LeaseEvent.GRANTED,
+        want=replace(lease.want, kind=choice.device.kind),
+        shares=(share,),
+        node_id=choice.device.node_id,
+        generation=1,
+        granted_ms=turn.now_ms,
+        used_until_ms=turn.now_ms,
+        deadline_ms=turn.now_ms + turn.config.attach_ms,
+    )
+    turn.order(PrepareAttach(node_id=lease.node_id, lease=lease))
+    return lease
+
+
+def grant_what_fits(turn: Turn) -> None:
+    """Go through the queue, and grant whatever there is room for."""
+    if turn.ledger.accepting and turn.ledger.any_waiting():
+        for lease, choice in turn.queue.grants(turn.now_ms):
+            grant(turn, lease, choice)
+
+
+def attach(turn: Turn, lease: Lease, pid: int, isolation: tuple[Isolation, ...]) -> Lease:
+    """Note that the holder is under its limits."""
+    return turn.move(
+        lease,
+        LeaseEvent.ATTACHED,
+        pid=pid,
+        isolation=isolation,
+        active_ms=turn.now_ms,
+        deadline_ms=None,
+    )
+
+
+def holder_gone(turn: Turn, lease: Lease, detail: str) -> Lease:
+    """Let an ACTIVE lease wait for its kernel to come back, or end it."""
+    if not lease.holder.restartable:
+        return begin_end(turn, lease, LeaseEvent.EXITED, EndReason.HOLDER_EXITED, detail)
+    lease = turn.move(
+        lease,
+        LeaseEvent.RESTARTING,
+        generation=lease.generation + 1,
+        pid=None,
+        isolation=(),
+        pending=(),
+        deadline_ms=turn.now_ms + turn.config.restart_grace_ms,
+    )
+    turn.order(PrepareAttach(node_id=lease.node_id, lease=lease))
+    return lease
+
+
+def begin_end(turn: Turn, lease: Lease, event: LeaseEvent, reason: EndReason, detail: str = "") -> Lease:
+    """Have the agent detach the holder; the share stays taken until it confirms."""
+    lease = turn.move(
+        lease,
+        event,
+        pid=None if event is LeaseEvent.EXITED else lease.pid,
+        end_reason=reason,
+        end_detail=detail,
+        deadline_ms=turn.now_ms + turn.config.ending_ms,
+    )
+    detach(turn, lease)
+    return lease
+
+
+def detach(turn: Turn, lease: Lease) -> None:
+    """Tell the agent to take the limits of a lease away."""
+    turn.order(Detach(node_id=lease.node_id, lease_id=lease.id, generation=lease.generation))
+
+
+def apply_pending(turn: Turn, lease: Lease) -> None:
+    """Tell the agent to put the size that was asked for in force."""
+    turn.order(
+        ApplyLimits(
+            node_id=lease.node_id, lease_id=lease.id, generation=lease.generation, shares=lease.pending
+        )
+    )
+
+
+def finish(
+    turn: Turn, lease: Lease, event: LeaseEvent, reason: EndReason | None = None, detail: str = ""
+) -> Lease:
+    """End a lease for good. The first reason it was given stays."""
+    first = lease.state is not LeaseState.ENDING
+    return turn.move(
+        lease,
+        event,
+        pid=None,
+        pending=(),
+        isolation=(),
+        overdue=False,
+        deadline_ms=None,
+        ended_ms=turn.now_ms,
+        end_reason=reason if first else lease.end_reason,
+        end_detail=detail if first else lease.end_detail,
+    )

@@ -1,0 +1,36 @@
+"""Placement: on which device a request is granted.
+
+Rule of this package: one pure function a file, all with the signature `PlacePolicy`. A policy is shown only
+devices on which the share fits; it chooses, and never refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from jupyter_gpupool.core.devices import Device
+
+
+class Candidate(NamedTuple):
+    """A device on which a request fits now, and what the request would take of it.
+
+    Attributes
+    ----------
+    device : Device
+        The device.
+    free_compute_milli, free_memory_bytes : int
+        What is free on it before the grant.
+    compute_milli, memory_bytes : int
+        What the request takes.
+    """
+
+    device: Device
+    free_compute_milli: int
+    free_memory_bytes: int
+    compute_milli: int
+    memory_bytes: int
+
+
+#: ``candidates (at least one) -> the chosen one``.
+PlacePolicy = Callable[[Sequence[Candidate]], Candidate]

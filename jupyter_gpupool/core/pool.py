@@ -1,0 +1,197 @@
+"""The pool: facts in, orders out.
+
+Rule of this module: `Pool.handle` is the only thing that changes a pool. It either does all of what an event
+means, or raises and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from jupyter_gpupool.core import events as ev
+from jupyter_gpupool.core import expiry, fleet, reports, requests, resize
+from jupyter_gpupool.core.config import PoolConfig
+from jupyter_gpupool.core.devices import Device, Free, Withheld
+from jupyter_gpupool.core.effects import Effect
+from jupyter_gpupool.core.explain import Explainer
+from jupyter_gpupool.core.invariants import check_ledger
+from jupyter_gpupool.core.leases import Lease, LeaseState
+from jupyter_gpupool.core.ledger import Ledger
+from jupyter_gpupool.core.lifecycle import grant_what_fits
+from jupyter_gpupool.core.nodes import Node
+from jupyter_gpupool.core.policies import order_policy, place_policy
+from jupyter_gpupool.core.queue import Queue, QueueEntry
+from jupyter_gpupool.core.turn import Turn
+
+
+def _on_journal_failed(turn: Turn, event: ev.JournalFailed) -> None:
+    turn.changed = turn.ledger.accepting
+    turn.ledger.accepting = False
+
+
+def _on_journal_recovered(turn: Turn, event: ev.JournalRecovered) -> None:
+    turn.changed = not turn.ledger.accepting
+    turn.ledger.accepting = True
+
+
+#: Kind of event -> what handles it. A handler looks first, and changes afterwards.
+_HANDLERS: dict[type[ev.Event], Callable[[Turn, Any], None]] = {
+    ev.LeaseRequested: requests.on_lease_requested,
+    ev.ReleaseRequested: reports.on_release_requested,
+    ev.ResizeRequested: resize.on_resize_requested,
+    ev.WaiterLost: reports.on_waiter_lost,
+    ev.HolderAttached: reports.on_holder_attached,
+    ev.AttachRefused: reports.on_attach_refused,
+    ev.LimitsApplied: resize.on_limits_applied,
+    ev.LimitsRefused: resize.on_limits_refused,
+    ev.HolderExited: reports.on_holder_exited,
+    ev.HolderDetached: reports.on_holder_detached,
+    ev.AgentJoined: fleet.on_agent_joined,
+    ev.HoldersReported: fleet.on_holders_reported,
+    ev.DevicesReported: fleet.on_devices_reported,
+    ev.AgentLeft: fleet.on_agent_left,
+    ev.TimePassed: expiry.on_time_passed,
+    ev.JournalFailed: _on_journal_failed,
+    ev.JournalRecovered: _on_journal_recovered,
+}
+
+
+class Pool:
+    """All devices under one pool service, and who has what of them.
+
+    Parameters
+    ----------
+    config : PoolConfig
+        The pool's rules.
+    leases : iterable of Lease
+        Live leases from the journal; their nodes count as disconnected until their agents join.
+    now_ms : int
+        Pool time.
+    """
+
+    def __init__(self, config: PoolConfig, *, leases: Iterable[Lease] = (), now_ms: int = 0) -> None:
+        self._config = config
+        self._ledger = Ledger()
+        self._queue = Queue(self._ledger, order_policy(config.order), place_policy(config.place))
+        self._explainer = Explainer(self._ledger, self._queue)
+        self._revision = 0
+        live = [it for it in leases if it.state is not LeaseState.ENDED]
+        self._now_ms = max([now_ms, *(max(it.requested_ms, it.used_until_ms or 0) for it in live)])
+        for lease in live:
+            self._restore(lease)
+
+    def _restore(self, lease: Lease) -> None:
+        if lease.node_id:
+            self._ledger.expect_node(lease.node_id, self._now_ms + self._config.agent_grace_ms)
+        self._ledger.put(lease)
+
+    def handle(self, event: ev.Event) -> list[Effect]:
+        """Take a fact in.
+
+        Parameters
+        ----------
+        event : Event
+            What happened. A time before that of the last event counts as that time.
+
+        Returns
+        -------
+        list of Effect
+            What the host must do: all `WriteDown` effects first, in one transaction, then the others.
+
+        Raises
+        ------
+        GPUPoolError
+            If the event is refused or illegal; then nothing was changed.
+        """
+        now_ms = max(self._now_ms, event.now_ms)
+        turn = Turn(self._ledger, self._queue, self._config, now_ms, event.wall_ms)
+        _HANDLERS[type(event)](turn, event)
+        self._now_ms = now_ms
+        if turn.changed:
+            grant_what_fits(turn)
+            self._revision += 1
+        return turn.effects
+
+    # --- what can be seen -----------------------------------------------------------------------
+
+    @property
+    def revision(self) -> int:
+        """Grows by one with every event that changed anything that can be seen."""
+        return self._revision
+
+    @property
+    def accepting(self) -> bool:
+        """False while the journal cannot be written: nothing is granted then."""
+        return self._ledger.accepting
+
+    @property
+    def leases(self) -> Mapping[str, Lease]:
+        """Live leases by id; those that have ended are not among them."""
+        return MappingProxyType(self._ledger.leases)
+
+    @property
+    def devices(self) -> Mapping[str, Device]:
+        """Devices by id, as their agents last reported them."""
+        return self._ledger.devices()
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """Nodes by id."""
+        return {node_id: record.node for node_id, record in self._ledger.nodes.items()}
+
+    def device(self, device_id: str) -> Device | None:
+        """Find a device; None when no agent has reported one of that id."""
+        account = self._ledger.accounts.get(device_id)
+        return account.device if account is not None else None
+
+    def leases_on(self, device_id: str) -> tuple[str, ...]:
+        """Ids of the leases that have a share of a device, in the order of their grants."""
+        account = self._ledger.accounts.get(device_id)
+        return tuple(account.leases) if account is not None else ()
+
+    def free(self, device_id: str) -> Free:
+        """Return what is left of a device; nothing of one that is unknown."""
+        account = self._ledger.accounts.get(device_id)
+        return account.free if account is not None else Free(compute_milli=0, memory_bytes=0)
+
+    def withheld(self, device_id: str) -> Withheld | None:
+        """Say why a device is not offered; None when it is."""
+        account = self._ledger.accounts.get(device_id)
+        return self._ledger.withheld(account) if account is not None else Withheld.AGENT_AWAY
+
+    def withheld_reason(self, device_id: str) -> str:
+        """Say in words why a device is not offered; empty when it is."""
+        return self._explainer.withheld(device_id)
+
+    def queue(self, now_ms: int | None = None) -> list[QueueEntry]:
+        """List the requests that wait, first to be considered first."""
+        return self._explainer.queue(self._seen(now_ms), self._revision)
+
+    def reason(self, lease_id: str, now_ms: int | None = None) -> str:
+        """Say in a sentence what a live lease waits for, or what happens to it next.
+
+        Raises
+        ------
+        UnknownLease
+            If there is no live lease of that id.
+        """
+        return self._explainer.lease(lease_id, self._seen(now_ms), self._revision)
+
+    def _seen(self, now_ms: int | None) -> int:
+        return self._now_ms if now_ms is None else max(now_ms, self._now_ms)
+
+    def next_deadline_ms(self) -> int | None:
+        """Pool time at which the host must send `TimePassed`; None when nothing is due ever."""
+        return expiry.next_deadline_ms(self._ledger)
+
+    def check_invariants(self) -> None:
+        """Add everything up from scratch, and compare.
+
+        Raises
+        ------
+        InvariantBroken
+            If the ledger contradicts itself. Never expected.
+        """
+        check_ledger(self._ledger, self._queue, self._now_ms)

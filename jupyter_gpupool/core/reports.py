@@ -1,0 +1,110 @@
+"""What owners and agents say about one lease: attach, exit, detach, release.
+
+Rule of this module: agents may repeat themselves, and may speak of leases that ended long ago; what is still
+there and should not be is detached.
+"""
+
+from __future__ import annotations
+
+from jupyter_gpupool.core.effects import Detach
+from jupyter_gpupool.core.errors import UnknownLease
+from jupyter_gpupool.core.events import (
+    AttachRefused,
+    HolderAttached,
+    HolderDetached,
+    HolderExited,
+    ReleaseRequested,
+    WaiterLost,
+)
+from jupyter_gpupool.core.leases import EndReason, Lease, LeaseEvent, LeaseState
+from jupyter_gpupool.core.lifecycle import attach, begin_end, detach, finish, holder_gone
+from jupyter_gpupool.core.turn import Turn
+
+
+def on_release_requested(turn: Turn, event: ReleaseRequested) -> None:
+    """End a lease because somebody entitled said so; one that is ending already goes on ending."""
+    lease = turn.live(event.lease_id)
+    if lease.state is LeaseState.QUEUED:
+        reason = EndReason.CANCELLED if event.reason is EndReason.RELEASED else event.reason
+        finish(turn, lease, LeaseEvent.RELEASED, reason, event.detail)
+    elif lease.state is not LeaseState.ENDING:
+        begin_end(turn, lease, LeaseEvent.RELEASED, event.reason, event.detail)
+
+
+def on_waiter_lost(turn: Turn, event: WaiterLost) -> None:
+    """End a request for which nobody listens any more."""
+    lease = turn.ledger.leases.get(event.lease_id)
+    if lease is not None and lease.state is LeaseState.QUEUED:
+        finish(turn, lease, LeaseEvent.ABANDONED, EndReason.ABANDONED)
+
+
+def on_holder_attached(turn: Turn, event: HolderAttached) -> None:
+    """Make a lease ACTIVE, or have a holder detached that should not be there."""
+    lease = turn.ledger.leases.get(event.lease_id)
+    if lease is None or (event.node_id and lease.node_id and event.node_id != lease.node_id):
+        _fence(turn, event)
+    elif lease.state is LeaseState.ENDING:
+        detach(turn, lease)
+    elif _is_repeated(lease, event):
+        _note_isolation(turn, lease, event)
+    else:
+        lease = turn.reported(event.lease_id, event.generation, LeaseEvent.ATTACHED)
+        attach(turn, lease, event.pid, event.isolation)
+
+
+def _fence(turn: Turn, event: HolderAttached) -> None:
+    """Detach a holder without a lease on that node, and offer nothing there until it is gone."""
+    record = turn.ledger.nodes.get(event.node_id)
+    if record is None:
+        raise UnknownLease(f"There is no live lease {event.lease_id}.", hint="It may have ended.")
+    record.fencing.add((event.lease_id, event.generation))
+    turn.changed = True
+    turn.order(Detach(node_id=event.node_id, lease_id=event.lease_id, generation=event.generation))
+
+
+def _is_repeated(lease: Lease, event: HolderAttached) -> bool:
+    """Whether the report says again what is known, as after an adoption from a list of holders."""
+    return (
+        lease.state is LeaseState.ACTIVE and lease.generation == event.generation and lease.pid == event.pid
+    )
+
+
+def _note_isolation(turn: Turn, lease: Lease, event: HolderAttached) -> None:
+    """Take over what is in force, if the report says it anew."""
+    if event.isolation and event.isolation != lease.isolation and not lease.pending:
+        turn.move(lease, LeaseEvent.LIMITS_APPLIED, isolation=event.isolation)
+
+
+def on_attach_refused(turn: Turn, event: AttachRefused) -> None:
+    """End a lease whose holder could not be put under its limits."""
+    lease = turn.reported(event.lease_id, event.generation, LeaseEvent.ATTACH_REFUSED)
+    finish(turn, lease, LeaseEvent.ATTACH_REFUSED, EndReason.ATTACH_REFUSED, event.detail)
+
+
+def on_holder_exited(turn: Turn, event: HolderExited) -> None:
+    """Let a lease wait for its kernel, or end it; nothing happens when there is no such lease any more."""
+    if _clear_fence(turn, event.lease_id, event.generation) or event.lease_id not in turn.ledger.leases:
+        return
+    lease = turn.reported(event.lease_id, event.generation, LeaseEvent.EXITED)
+    if lease.state is LeaseState.ACTIVE:
+        holder_gone(turn, lease, event.detail)
+    elif lease.pid is not None:
+        turn.move(lease, LeaseEvent.EXITED, pid=None)
+
+
+def on_holder_detached(turn: Turn, event: HolderDetached) -> None:
+    """Take it that nothing of a lease is left: its share is free, or its node no longer fenced."""
+    if _clear_fence(turn, event.lease_id, event.generation) or event.lease_id not in turn.ledger.leases:
+        return
+    lease = turn.reported(event.lease_id, event.generation, LeaseEvent.DETACHED)
+    finish(turn, lease, LeaseEvent.DETACHED)
+
+
+def _clear_fence(turn: Turn, lease_id: str, generation: int) -> bool:
+    """Note that a holder without a lease is gone; return whether one was known."""
+    cleared = False
+    for record in turn.ledger.nodes.values():
+        if (lease_id, generation) in record.fencing:
+            record.fencing.discard((lease_id, generation))
+            turn.changed = cleared = True
+    return cleared

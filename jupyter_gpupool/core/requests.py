@@ -1,0 +1,165 @@
+"""New requests: what is refused at once, and what is taken into the queue.
+
+Rule of this module: everything is looked at before anything is changed, and a refusal says what would help.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from jupyter_gpupool.core.devices import DeviceKind
+from jupyter_gpupool.core.errors import (
+    AlreadyHolds,
+    DoesNotFitNow,
+    DuplicateLease,
+    GrantsPaused,
+    InvalidValue,
+    NeverFits,
+    NoSuchDevice,
+)
+from jupyter_gpupool.core.events import LeaseRequested
+from jupyter_gpupool.core.leases import Lease, LeaseState, Want
+from jupyter_gpupool.core.queue import memory_for
+from jupyter_gpupool.core.shares import WHOLE_MILLI, format_compute, format_memory
+from jupyter_gpupool.core.turn import Turn
+from jupyter_gpupool.core.wording import (
+    describe_device,
+    describe_devices,
+    describe_lease,
+    describe_size,
+    describe_want,
+    plural,
+)
+
+
+def on_lease_requested(turn: Turn, event: LeaseRequested) -> None:
+    """Take a request into the queue; whatever fits is granted afterwards, in the same call."""
+    if event.lease_id in turn.ledger.leases:
+        raise DuplicateLease(f"There is a lease {event.lease_id} already.")
+    check_size(event.want.compute_milli, event.want.memory_bytes)
+    if (event.wait_ms is not None and event.wait_ms < 0) or (event.hold_ms is not None and event.hold_ms < 1):
+        raise InvalidValue("A request cannot wait for less than nothing, or be held for no time.")
+    check_accepting(turn)
+    want = _resolved(turn, event.want)
+    _check_holder(turn, event, want)
+    _check_ever_fits(turn, want)
+    lease = Lease(
+        id=event.lease_id,
+        owner=event.owner,
+        holder=event.holder,
+        want=want,
+        state=LeaseState.QUEUED,
+        requested_ms=turn.now_ms,
+        requested_wall_ms=turn.wall_ms,
+        wait_ms=event.wait_ms,
+        hold_ms=event.hold_ms,
+    )
+    if event.wait_ms == 0 and turn.queue.place_for(lease, turn.now_ms) is None:
+        raise _refused_now(turn, want)
+    turn.add(lease)
+
+
+def check_size(compute_milli: int, memory_bytes: int | None) -> None:
+    """Refuse sizes that mean nothing.
+
+    Raises
+    ------
+    InvalidValue
+        If they are out of range.
+    """
+    if not 1 <= compute_milli <= WHOLE_MILLI:
+        raise InvalidValue(
+            f"A share of {compute_milli} thousandths is out of range.",
+            hint=f"Ask for 1 to {WHOLE_MILLI} thousandths of one device.",
+        )
+    if memory_bytes is not None and memory_bytes < 1:
+        raise InvalidValue(
+            f"A memory size of {memory_bytes} B is out of range.", hint="Ask for at least one byte."
+        )
+
+
+def check_accepting(turn: Turn) -> None:
+    """Refuse while nothing can be granted.
+
+    Raises
+    ------
+    GrantsPaused
+        If the journal cannot be written.
+    """
+    if not turn.ledger.accepting:
+        raise GrantsPaused(
+            "Nothing can be granted while the pool's journal cannot be written.",
+            hint="Try again later; what is held stays held.",
+        )
+
+
+def _resolved(turn: Turn, want: Want) -> Want:
+    """Fill in the device kind, as far as the pool knows its devices."""
+    matching = turn.queue.matching(want)
+    if matching:
+        return replace(want, kind=matching[0][1].kind)
+    if not turn.ledger.settled():
+        return want
+    what = f"named “{want.device}”" if want.device else f"of kind {_kind_name(want.kind)}"
+    if want.device and want.kind is not None:
+        what = f"of kind {_kind_name(want.kind)} named “{want.device}”"
+    known = turn.ledger.devices().values()
+    raise NoSuchDevice(
+        f"There is no device {what} in this pool.", hint=f"Devices: {describe_devices(turn.ledger, known)}."
+    )
+
+
+def _kind_name(kind: DeviceKind | None) -> str:
+    return kind.value if kind is not None else "any"
+
+
+def _check_holder(turn: Turn, event: LeaseRequested, want: Want) -> None:
+    """Refuse a second lease of one kind for one holder."""
+    for lease in turn.ledger.of_holder(event.owner, event.holder.key):
+        kind = lease.want.kind
+        if kind is not None and want.kind is not None and kind is not want.kind:
+            continue
+        what = describe_lease(turn.ledger, lease)
+        if lease.state is LeaseState.QUEUED:
+            raise AlreadyHolds(
+                f"This holder already waits for {what} (lease {lease.id}).",
+                hint="Cancel that request first, or wait for it.",
+            )
+        raise AlreadyHolds(
+            f"This holder already has {what} (lease {lease.id}).",
+            hint=f"Resize it to {format_compute(want.compute_milli)}, or release it first.",
+        )
+
+
+def _check_ever_fits(turn: Turn, want: Want) -> None:
+    """Refuse what is larger than every device that it could mean."""
+    matching = [device for _, device in turn.queue.matching(want)]
+    if not turn.ledger.settled() or any(turn.queue.large_enough(want, it) for it in matching):
+        return
+    largest = max(matching, key=lambda it: it.memory_bytes)
+    raise NeverFits(
+        f"{describe_want(want)} never fits: the largest such device, "
+        f"{describe_device(turn.ledger, largest.id)}, has {format_memory(largest.memory_bytes)}.",
+        hint=f"Ask for at most {format_memory(largest.memory_bytes)}.",
+    )
+
+
+def _refused_now(turn: Turn, want: Want) -> DoesNotFitNow:
+    """Say why a request that would not wait is refused, and what would fit."""
+    message = f"{describe_want(want)} is not free now."
+    usable = turn.queue.usable(want)
+    if not usable:
+        none = "No such device is offered at the moment" if turn.ledger.accounts else "No node has joined yet"
+        return DoesNotFitNow(message, hint=f"{none}; ask again without the limit on waiting.")
+    rivals = [it for it in turn.ledger.waiting() if it.want.kind in (None, want.kind)]
+    if rivals:
+        ahead = plural(len(rivals), "request is", "requests are")
+        return DoesNotFitNow(message, hint=f"{ahead} ahead in the queue; ask again and wait.")
+    account, device = max(usable, key=lambda it: (it[0].free_compute_milli, it[0].free_memory_bytes))
+    free = account.free
+    enough = want.compute_milli <= free.compute_milli
+    needed = memory_for(device, want.compute_milli, want.memory_bytes)
+    short = f" (it takes {format_memory(needed)} there)" if enough and want.memory_bytes is None else ""
+    size = describe_size(free.compute_milli, free.memory_bytes)
+    name = describe_device(turn.ledger, device.id)
+    return DoesNotFitNow(message, hint=f"Free now on {name}: {size}{short}. Ask for less, or wait.")

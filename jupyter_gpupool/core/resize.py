@@ -1,0 +1,111 @@
+"""Resizes: another size on the same device, in two steps.
+
+Rule of this module: a resize never queues. While the agent has not answered, the larger of old and new is
+taken; the agent's answer makes the new size the size, or drops it.
+"""
+
+from __future__ import annotations
+
+from jupyter_gpupool.core.accounts import Account
+from jupyter_gpupool.core.devices import Device
+from jupyter_gpupool.core.errors import DoesNotFitNow, IllegalTransition, NeverFits
+from jupyter_gpupool.core.events import LimitsApplied, LimitsRefused, ResizeRequested
+from jupyter_gpupool.core.leases import Lease, LeaseEvent, LeaseState, Share, next_state
+from jupyter_gpupool.core.lifecycle import apply_pending
+from jupyter_gpupool.core.queue import memory_for
+from jupyter_gpupool.core.requests import check_accepting, check_size
+from jupyter_gpupool.core.shares import format_memory
+from jupyter_gpupool.core.turn import Turn
+from jupyter_gpupool.core.wording import describe_device, describe_size
+
+
+def on_resize_requested(turn: Turn, event: ResizeRequested) -> None:
+    """Reserve the new size beside the old one, and have the agent put it in force."""
+    lease = turn.live(event.lease_id)
+    check_size(event.compute_milli, event.memory_bytes)
+    _check_state(lease)
+    account, device = _device_of(turn, lease)
+    held = lease.shares[0]
+    wanted = Share(
+        device_id=held.device_id,
+        compute_milli=event.compute_milli,
+        memory_bytes=memory_for(device, event.compute_milli, event.memory_bytes),
+    )
+    if wanted == held:
+        return
+    check_accepting(turn)
+    _check_room(turn, lease, account, device, wanted)
+    lease = turn.move(lease, LeaseEvent.RESIZE_ASKED, pending=(wanted,))
+    apply_pending(turn, lease)
+
+
+def _check_state(lease: Lease) -> None:
+    if lease.state is LeaseState.QUEUED:
+        raise IllegalTransition(
+            f"Lease {lease.id} is {lease.state.value}; only a lease that is held can be resized.",
+            hint="Cancel the request, and ask for the other size.",
+        )
+    next_state(lease, LeaseEvent.RESIZE_ASKED)
+    if lease.pending:
+        raise IllegalTransition(
+            f"Lease {lease.id} is being resized already.", hint="Wait until that is done, and ask again."
+        )
+
+
+def _device_of(turn: Turn, lease: Lease) -> tuple[Account, Device]:
+    account = turn.ledger.accounts[lease.shares[0].device_id]
+    if account.device is None or not turn.ledger.connected(lease.node_id):
+        raise DoesNotFitNow(
+            f"Lease {lease.id} cannot be resized now: the agent of its node is not connected.",
+            hint="Try again when it is back.",
+        )
+    return account, account.device
+
+
+def _check_room(turn: Turn, lease: Lease, account: Account, device: Device, wanted: Share) -> None:
+    """Refuse a grow for which there is no room; a dimension that does not grow needs none."""
+    held = lease.shares[0]
+    name = describe_device(turn.ledger, device.id)
+    if wanted.memory_bytes > max(device.memory_bytes, held.memory_bytes):
+        raise NeverFits(
+            f"{format_memory(wanted.memory_bytes)} is more than {name} has.",
+            hint=f"Ask for at most {format_memory(device.memory_bytes)}.",
+        )
+    more_compute = wanted.compute_milli - held.compute_milli
+    more_memory = wanted.memory_bytes - held.memory_bytes
+    if max(more_compute, more_memory) > 0:
+        withheld = turn.ledger.withheld(account)
+        if withheld is not None:
+            raise DoesNotFitNow(
+                f"Lease {lease.id} cannot grow now: {name} is withheld ({withheld.value.replace('_', ' ')}).",
+                hint="It can shrink; or try again later.",
+            )
+    free = account.free
+    if more_compute > max(0, free.compute_milli) or more_memory > max(0, free.memory_bytes):
+        largest = describe_size(
+            held.compute_milli + free.compute_milli, held.memory_bytes + free.memory_bytes
+        )
+        raise DoesNotFitNow(
+            f"Lease {lease.id} cannot grow to {describe_size(wanted.compute_milli, wanted.memory_bytes)}: "
+            f"that is not free on {name}.",
+            hint=f"It can have at most {largest} there now.",
+        )
+
+
+def on_limits_applied(turn: Turn, event: LimitsApplied) -> None:
+    """Make the size that is in force now the size of the lease."""
+    lease = turn.reported(event.lease_id, event.generation, LeaseEvent.LIMITS_APPLIED)
+    turn.move(
+        lease,
+        LeaseEvent.LIMITS_APPLIED,
+        shares=lease.pending or lease.shares,
+        pending=(),
+        isolation=event.isolation,
+    )
+
+
+def on_limits_refused(turn: Turn, event: LimitsRefused) -> None:
+    """Drop the size that could not be put in force."""
+    lease = turn.reported(event.lease_id, event.generation, LeaseEvent.LIMITS_REFUSED)
+    if lease.pending:
+        turn.move(lease, LeaseEvent.LIMITS_REFUSED, pending=())
