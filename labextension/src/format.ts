@@ -22,6 +22,14 @@ export function bytes(count: number): string {
   return `${Math.round(count / MIB)} MiB`;
 }
 
+/** A part of a whole, the unit said once where it is the same: "1.2 of 5.3 GiB". */
+export function bytesOf(part: number, whole: number, trans: TranslationBundle): string {
+  const [first, second] = [bytes(part), bytes(whole)];
+  const unit = second.slice(second.indexOf(' '));
+  const shown = first.endsWith(unit) ? first.slice(0, -unit.length) : first;
+  return trans.__('%1 of %2', shown, second);
+}
+
 /** Seconds as a clock: "0:07", "12:40", "3:05:09". */
 export function clock(seconds: number): string {
   const whole = Math.max(0, Math.floor(seconds));

@@ -4,7 +4,7 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import { bytes, healthName, kindName, share } from '../format';
+import { bytes, bytesOf, healthName, kindName, share } from '../format';
 import { IDevice, ILease, IReadings, IShare } from '../types';
 import { LeaseItem } from './LeaseItem';
 import { Notice } from './Notice';
@@ -24,7 +24,7 @@ export function DeviceCard(props: { readonly device: IDevice; readonly view: IVi
   const headingId = `jp-GPUPool-device-${device.id}`;
   return (
     <article className="jp-GPUPool-device" aria-labelledby={headingId} data-device={device.name}>
-      <div className="jp-GPUPool-row">
+      <div className="jp-GPUPool-row jp-GPUPool-deviceHead">
         <h4 id={headingId}>{device.name}</h4>
         <span className="jp-GPUPool-badge">{kindName(device.kind)}</span>
         {device.emulated && (
@@ -39,7 +39,12 @@ export function DeviceCard(props: { readonly device: IDevice; readonly view: IVi
           <span className="jp-GPUPool-badge jp-mod-warn">{healthName(device.health, trans)}</span>
         )}
       </div>
-      <div className="jp-GPUPool-muted jp-GPUPool-model">{modelText(device, trans)}</div>
+      <div className="jp-GPUPool-facts jp-GPUPool-model">
+        <span>{device.model}</span>
+        {device.kind === 'cpu' && (
+          <span>{trans._n('%1 core', '%1 cores', device.compute_units)}</span>
+        )}
+      </div>
       {!device.offered && (
         <Notice tone="warn" message={device.withheld || trans.__('Not offered at the moment.')} />
       )}
@@ -68,12 +73,6 @@ function heldOn(device: IDevice, leases: readonly ILease[]): IHeld[] {
   return held.sort((a, b) => Number(b.lease.mine) - Number(a.lease.mine));
 }
 
-function modelText(device: IDevice, trans: TranslationBundle): string {
-  return device.kind === 'cpu'
-    ? `${device.model} · ${trans._n('%1 core', '%1 cores', device.compute_units)}`
-    : device.model;
-}
-
 function whose(lease: ILease, trans: TranslationBundle): string {
   return lease.mine ? trans.__('mine') : lease.owner || trans.__('somebody else');
 }
@@ -99,7 +98,7 @@ function ComputeBar(props: IBarProps): JSX.Element {
 function MemoryBar(props: IBarProps): JSX.Element {
   const { device, held, trans } = props;
   const total = device.memory_bytes;
-  const free = trans.__('%1 of %2 free', bytes(device.free_memory_bytes), bytes(total));
+  const free = trans.__('%1 free', bytesOf(device.free_memory_bytes, total, trans));
   const segments = held.map(({ lease, part }): ISegment => ({
     key: lease.id,
     fraction: part.memory_bytes / total,

@@ -13,7 +13,7 @@ import {
   verifiedName
 } from '../format';
 import { IIsolation, ILease, IShare } from '../types';
-import { HolderName } from './HolderName';
+import { HolderName, MineBadges } from './HolderName';
 import { IView } from './view';
 
 /** One lease on a device: who holds it, how much, and what is in force. */
@@ -43,6 +43,7 @@ export function LeaseItem(props: {
         )}
       </div>
       <div className="jp-GPUPool-facts">
+        <MineBadges lease={lease} view={view} />
         <span className="jp-GPUPool-share">
           {share(part?.compute_milli ?? lease.compute_milli)}
         </span>
@@ -70,7 +71,7 @@ function memoryText(lease: ILease, part: IShare | null, view: IView): string {
   }
   return lease.memory_used_bytes === null
     ? bytes(granted)
-    : view.trans.__('%1 of %2 used', bytes(lease.memory_used_bytes), bytes(granted));
+    : view.trans.__('%1 used', bytesOf(lease.memory_used_bytes, granted, view.trans));
 }
 
 /** What is in force, each resource in words; how and since when it is known, on demand. */

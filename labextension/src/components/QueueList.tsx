@@ -5,7 +5,7 @@ import * as React from 'react';
 
 import { bytes, clock, kindName, share } from '../format';
 import { IQueueEntry } from '../types';
-import { HolderName } from './HolderName';
+import { HolderName, MineBadges } from './HolderName';
 import { IView } from './view';
 
 /** Who waits, in which place, and why. */
@@ -56,6 +56,7 @@ function QueueItem(props: { readonly entry: IQueueEntry; readonly view: IView })
         )}
       </div>
       <div className="jp-GPUPool-facts">
+        {lease && <MineBadges lease={lease} view={view} />}
         <span className="jp-GPUPool-share">{share(entry.compute_milli)}</span>
         {entry.memory_bytes !== null && <span>{bytes(entry.memory_bytes)}</span>}
         {entry.kind && <span>{kindName(entry.kind)}</span>}
