@@ -151,11 +151,12 @@ def test_each_foreign_library_has_its_door() -> None:
 
 
 def test_torch_is_imported_inside_functions_only() -> None:
-    early = []
-    for path in sources():
-        for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.Import | ast.ImportFrom) and re.search(r"\btorch\b", ast.unparse(node)):
-                early.append(f"{shown(path)}:{node.lineno}")
+    early = [
+        f"{shown(path)}:{node.lineno}"
+        for path in sources()
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.Import | ast.ImportFrom) and re.search(r"\btorch\b", ast.unparse(node))
+    ]
     assert not early
 
 
