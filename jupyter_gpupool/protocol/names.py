@@ -15,6 +15,8 @@ ENV_URL = "JUPYTER_GPUPOOL_URL"
 ENV_TOKEN = "JUPYTER_GPUPOOL_TOKEN"  # noqa: S105 - the name of a variable, not a secret
 #: Id of the lease that a restarted kernel attaches to again when its extension loads.
 ENV_REATTACH = "JUPYTER_GPUPOOL_REATTACH"
+#: Id of the lease that a process (or the parent that started it) is under; set with the lease's environment.
+ENV_LEASE = "JUPYTER_GPUPOOL_LEASE"
 #: "0" keeps every client from starting the embedded pool.
 ENV_AUTOSTART = "JUPYTER_GPUPOOL_AUTOSTART"
 #: What a process was limited to before its lease (JSON): a pool that is started from inside the lease, which

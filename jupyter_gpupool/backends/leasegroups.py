@@ -1,0 +1,173 @@
+"""The control groups that we make for leases.
+
+Rules of this module: no holder is ever moved out from under a limit that somebody else set; the memory
+controller of version 1 is never written to; a group of ours is removed with its lease.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from jupyter_gpupool.backends import cgroups
+from jupyter_gpupool.backends.procfs import read_text
+
+#: Directory (version 1) or prefix (version 2) of our groups.
+OUR_GROUP = "jupyter_gpupool"
+#: Over how long a cpu quota is counted, microseconds: the kernel's default.
+PERIOD_US = 100_000
+#: The smallest quota that the kernel takes, microseconds.
+_LEAST_QUOTA_US = 1_000
+
+
+class NotDelegated(Exception):
+    """Raised when no control group can be used; the message says why, and another rung is taken."""
+
+
+def v1_cpu_base(groups: cgroups.ControlGroups, pid: int) -> Path:
+    """Return the version 1 group below which a holder's own can be made: the one it is in.
+
+    Raises
+    ------
+    NotDelegated
+        If there is none that we may write to.
+    """
+    hierarchy = groups.with_controller("cpu")
+    if hierarchy is None or hierarchy.version != 1:
+        raise NotDelegated("no version 1 cpu controller is mounted")
+    directory = groups.where(hierarchy, "cpu", pid)
+    if directory is None:
+        raise NotDelegated("the holder's control group is not visible here")
+    directory = _without_ours(directory)
+    if not (directory / "cpu.cfs_quota_us").is_file():
+        raise NotDelegated(f"{directory} has no cpu quota")
+    return _writable(directory)
+
+
+def v2_base(groups: cgroups.ControlGroups, pid: int, controllers: frozenset[str]) -> Path:
+    """Return the version 2 group below which a holder's own can be made: the nearest delegated one above it.
+
+    Raises
+    ------
+    NotDelegated
+        If there is none, or the holder would leave a limit that somebody set.
+    """
+    hierarchy = next((each for each in groups.hierarchies() if each.version == 2), None)
+    if hierarchy is None or not controllers <= hierarchy.controllers:
+        raise NotDelegated(f"no version 2 control group has {' and '.join(sorted(controllers))}")
+    directory = groups.where(hierarchy, "", pid)
+    if directory is None:
+        raise NotDelegated("the holder's control group is not visible here")
+    while directory != hierarchy.mount:
+        if directory.name.startswith(f"{OUR_GROUP}-"):
+            directory = directory.parent
+            continue
+        if cgroups.cpu_limit(2, directory) is not None or cgroups.memory_limit(2, directory) is not None:
+            raise NotDelegated(f"the holder would leave the limits of {directory}")
+        directory = directory.parent
+        with contextlib.suppress(OSError, NotDelegated):
+            return _enabled(_writable(directory), controllers)
+    raise NotDelegated("no control group above the holder is delegated to the agent")
+
+
+def home(groups: cgroups.ControlGroups, pid: int, version: int) -> Path | None:
+    """Return the group that a process is in outside ours; None if it is not visible here."""
+    for hierarchy in groups.hierarchies():
+        if hierarchy.version == version and (version == 2 or "cpu" in hierarchy.controllers):
+            directory = groups.where(hierarchy, "cpu", pid)
+            return None if directory is None else _without_ours(directory)
+    return None
+
+
+def _without_ours(directory: Path) -> Path:
+    """Step out of a group of another lease."""
+    if directory.name.startswith(f"{OUR_GROUP}-"):
+        return directory.parent
+    return directory.parent.parent if directory.parent.name == OUR_GROUP else directory
+
+
+def _writable(directory: Path) -> Path:
+    """Check that groups can be made and processes moved here."""
+    if not (os.access(directory, os.W_OK) and os.access(directory / "cgroup.procs", os.W_OK)):
+        raise NotDelegated(f"{directory} is not writable")
+    return directory
+
+
+def _enabled(directory: Path, controllers: frozenset[str]) -> Path:
+    """Give the groups below ``directory`` the controllers, if they have not."""
+    have = set((read_text(directory / "cgroup.controllers") or "").split())
+    if not controllers <= have:
+        raise NotDelegated(f"{directory} has not all of {' and '.join(sorted(controllers))}")
+    given = set((read_text(directory / "cgroup.subtree_control") or "").split())
+    for controller in sorted(controllers - given):
+        (directory / "cgroup.subtree_control").write_text(f"+{controller}")
+    return directory
+
+
+# --- a group of ours --------------------------------------------------------------------------------
+
+
+def make_group(base: Path, version: int, lease_id: str) -> Path:
+    """Make the group of a lease (or take the one that is there)."""
+    group = base / OUR_GROUP / lease_id if version == 1 else base / f"{OUR_GROUP}-{lease_id}"
+    group.mkdir(parents=True, exist_ok=True)
+    return group
+
+
+def remove_group(group: Path) -> None:
+    """Remove a group of ours if nothing is left in it; otherwise take its limits away."""
+    try:
+        group.rmdir()
+    except FileNotFoundError:
+        return
+    except OSError:
+        for name, unlimited in (("cpu.cfs_quota_us", "-1"), ("cpu.max", "max"), ("memory.max", "max")):
+            with contextlib.suppress(OSError):
+                if (group / name).exists():
+                    (group / name).write_text(unlimited)
+    if group.parent.name == OUR_GROUP:
+        with contextlib.suppress(OSError):  # other leases have groups in it
+            group.parent.rmdir()
+
+
+def set_cpu(version: int, group: Path, cores: float) -> None:
+    """Let a group use so many cores' worth of time."""
+    quota = max(_LEAST_QUOTA_US, round(cores * PERIOD_US))
+    if version == 2:
+        (group / "cpu.max").write_text(f"{quota} {PERIOD_US}")
+    else:
+        (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+        (group / "cpu.cfs_quota_us").write_text(str(quota))
+
+
+def set_memory(group: Path, size: int) -> None:
+    """Let a version 2 group use so much memory, and no swap."""
+    (group / "memory.max").write_text(str(size))
+    with contextlib.suppress(OSError):  # there is no such file without swap
+        if (group / "memory.swap.max").exists():
+            (group / "memory.swap.max").write_text("0")
+
+
+def move(pid: int, group: Path) -> None:
+    """Move a process with all its threads into a group."""
+    (group / "cgroup.procs").write_text(str(pid))
+
+
+def members(group: Path) -> set[int]:
+    """Return the processes in a group; empty if it is gone."""
+    return {int(word) for word in (read_text(group / "cgroup.procs") or "").split() if word.isdigit()}
+
+
+def open_to(group: Path, uid: int) -> bool:
+    """Say whether a user could take processes out of a group, or change its limits."""
+    if uid == 0:
+        return True
+    for path in (group, group / "cgroup.procs", group.parent / "cgroup.procs"):
+        try:
+            status = path.stat()
+        except OSError:
+            return True
+        if status.st_uid == uid or status.st_mode & 0o022:
+            return True
+    return False
