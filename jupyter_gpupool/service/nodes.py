@@ -12,6 +12,7 @@ from jupyter_gpupool.core.events import HolderSeen
 from jupyter_gpupool.protocol.messages import (
     AttachedReport,
     DetachedReport,
+    DevicesReport,
     ExitedReport,
     HelloReport,
     HoldersReport,
@@ -81,6 +82,8 @@ class NodeBook:
             case ExitedReport() | DetachedReport():
                 entry.holders.pop(report.lease_id, None)
                 self.lease_memory.pop(report.lease_id, None)
+            case DevicesReport():
+                entry.devices = {device.id: device_of(node_id, device) for device in report.devices}
             case HoldersReport():
                 entry.holders = {seen.lease_id: seen for seen in holders_seen(report.holders)}
             case _:

@@ -1,0 +1,320 @@
+"""The only place that calls `Pool.handle`: decide, write down, then act.
+
+Rules of this module: events are handled in the order in which they came; all transitions of a batch are one
+transaction of the journal; nobody learns of a decision, and nothing is ordered, before it is on the disk.
+While the journal cannot be written nothing is granted, and what happens all the same (ends, exits) is kept
+and written when it can be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from jupyter_gpupool.cluster.journal import IdempotencyRow, JournalUnavailable
+from jupyter_gpupool.core.config import PoolConfig
+from jupyter_gpupool.core.effects import Effect, WriteDown
+from jupyter_gpupool.core.errors import GPUPoolError
+from jupyter_gpupool.core.events import (
+    AgentJoined,
+    Event,
+    JournalFailed,
+    JournalRecovered,
+    LeaseRequested,
+    ResizeRequested,
+)
+from jupyter_gpupool.core.leases import Lease, LeaseState
+from jupyter_gpupool.core.pool import Pool
+from jupyter_gpupool.service.alarm import Alarm
+from jupyter_gpupool.service.clock import PoolClock
+from jupyter_gpupool.service.dispatch import Dispatcher
+from jupyter_gpupool.service.journaling import JournalThread
+from jupyter_gpupool.service.nodes import NodeBook
+from jupyter_gpupool.service.reports import joined
+from jupyter_gpupool.service.watch import Watch
+
+_log = logging.getLogger(__name__)
+
+#: Most events in one transaction.
+BATCH = 256
+#: Shortest and longest pause between two tries to write to a journal that failed, seconds.
+RETRY_SECONDS = (1.0, 15.0)
+#: How many leases that ended are kept at hand.
+RECENT = 2000
+
+
+@dataclass(slots=True)
+class _Item:
+    """One event on its way through the writer; without an event it is a try to write again."""
+
+    event: Event | None
+    future: asyncio.Future[tuple[Lease, ...]] | None = None
+    key: IdempotencyRow | None = None
+    effects: Sequence[Effect] = field(default_factory=tuple)
+    error: GPUPoolError | None = None
+
+
+class PoolHost:
+    """Runs one `Pool`.
+
+    Parameters
+    ----------
+    config : PoolConfig
+        The pool's rules.
+    live : sequence of Lease
+        The live leases of the journal.
+    journal : JournalThread
+        Where transitions are written down.
+    clock : PoolClock
+        Both clocks.
+    book : NodeBook
+        What the agents have said.
+    dispatcher : Dispatcher
+        Sends orders.
+    watch : Watch
+        Wakes who waits.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: PoolConfig,
+        live: Sequence[Lease],
+        journal: JournalThread,
+        clock: PoolClock,
+        book: NodeBook,
+        dispatcher: Dispatcher,
+        watch: Watch,
+    ) -> None:
+        self._config = config
+        self._journal = journal
+        self._clock = clock
+        self._book = book
+        self._dispatcher = dispatcher
+        self._watch = watch
+        #: Live leases as they were written down: what may be told to clients.
+        self.leases: dict[str, Lease] = {lease.id: lease for lease in live}
+        self._ended: OrderedDict[str, Lease] = OrderedDict()
+        self.pool = Pool(config, leases=live, now_ms=clock.now_ms())
+        self._revisions_before = 0
+        self._told_revision = 0
+        #: Why the journal cannot be written; None when it can.
+        self.failure: JournalUnavailable | None = None
+        self._unwritten: list[WriteDown] = []
+        self._items: deque[_Item] = deque()
+        self._arrived = asyncio.Event()
+        self._settling: asyncio.Future[None] | None = None
+        self._alarm = Alarm(clock, self.post)
+        self._retry_seconds = RETRY_SECONDS[0]
+        self._writer: asyncio.Task[None] | None = None
+
+    # --- for everybody --------------------------------------------------------------------------
+
+    @property
+    def revision(self) -> int:
+        """Grows with every visible change, also when the Pool had to be built anew."""
+        return self._revisions_before + self.pool.revision
+
+    def start(self) -> None:
+        """Begin to handle events."""
+        self._writer = asyncio.get_running_loop().create_task(self._run())
+        self._alarm.set(self.pool.next_deadline_ms())
+
+    async def close(self) -> None:
+        """Write down what was decided, and stop."""
+        self._alarm.set(None)
+        await self.settled()
+        if self._writer is not None:
+            self._writer.cancel()
+            await asyncio.gather(self._writer, return_exceptions=True)
+        for item in self._items:
+            if item.future is not None and not item.future.done():
+                item.future.cancel()
+        if self._unwritten:
+            await self._last_try()
+
+    async def submit(self, event: Event, key: IdempotencyRow | None = None) -> tuple[Lease, ...]:
+        """Have an event handled, and return the leases that it changed, as they were written down.
+
+        Raises
+        ------
+        GPUPoolError
+            If the Pool refuses it; nothing was changed then.
+        JournalUnavailable
+            If it had to be written down first, and cannot be.
+        """
+        future: asyncio.Future[tuple[Lease, ...]] = asyncio.get_running_loop().create_future()
+        self._put(_Item(event, future, key))
+        return await future
+
+    def post(self, event: Event) -> None:
+        """Have a fact handled; if it does not fit the pool any more, it is logged and dropped."""
+        self._put(_Item(event))
+
+    async def settled(self) -> None:
+        """Wait until what the Pool has decided is on the disk: what is read then may be told."""
+        while self._settling is not None:
+            await asyncio.shield(self._settling)
+
+    async def find(self, lease_id: str) -> Lease | None:
+        """Find a lease, live or ended; None when there never was one (or it was pruned)."""
+        lease = self.leases.get(lease_id) or self._ended.get(lease_id)
+        if lease is not None:
+            return lease
+        return await self._journal.read(lambda journal: journal.lease(lease_id))
+
+    # --- the writer -----------------------------------------------------------------------------
+
+    def _put(self, item: _Item) -> None:
+        self._items.append(item)
+        self._arrived.set()
+
+    async def _run(self) -> None:
+        while True:
+            await self._arrived.wait()
+            batch = [self._items.popleft() for _ in range(min(BATCH, len(self._items)))]
+            if not self._items:
+                self._arrived.clear()
+            try:
+                await self._process(batch)
+            except Exception:
+                _log.exception("A batch of %d events could not be handled; this is a bug", len(batch))
+                self._give_up(batch)
+            # whoever was answered looks at the pool before the next batch changes it
+            await asyncio.sleep(0)
+
+    def _give_up(self, batch: Sequence[_Item]) -> None:
+        for item in batch:
+            if item.future is not None and not item.future.done():
+                item.future.set_exception(GPUPoolError("The pool could not handle this; its log says why."))
+
+    async def _process(self, batch: Sequence[_Item]) -> None:
+        for item in batch:
+            if item.event is None:
+                await self._write_again()
+            else:
+                self._handle(item, item.event)
+        writes = _writes(batch)
+        if self.failure is not None:
+            self._unwritten.extend(writes)
+        elif writes:
+            keys = [item.key for item in batch if item.key is not None and item.error is None]
+            try:
+                await self._commit(writes, keys)
+            except JournalUnavailable as error:
+                batch = [*self._fall_back(error), *self._facts_again(batch, error)]
+                self._unwritten.extend(_writes(batch))
+        self._publish(batch)
+
+    def _handle(self, item: _Item, event: Event) -> None:
+        item.effects, item.error = (), None
+        try:
+            item.effects = self.pool.handle(event)
+        except GPUPoolError as error:
+            item.error = error
+            if item.future is None:
+                _log.debug("%s does not fit the pool any more: %s", type(event).__name__, error)
+
+    async def _commit(self, writes: Sequence[WriteDown], keys: Sequence[IdempotencyRow] = ()) -> None:
+        settling: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._settling = settling
+        try:
+            await self._journal.commit(writes, keys)
+        finally:
+            self._settling = None
+            settling.set_result(None)
+
+    def _publish(self, batch: Sequence[_Item]) -> None:
+        """Tell of what is written down: the waiting callers, the agents, and all who watch."""
+        changed: list[str] = []
+        for item in batch:
+            written = [effect.lease for effect in item.effects if isinstance(effect, WriteDown)]
+            for lease in written:
+                self._keep(lease)
+                changed.append(lease.id)
+            if item.future is not None and not item.future.done():
+                if item.error is not None:
+                    item.future.set_exception(item.error)
+                else:
+                    item.future.set_result(tuple(written))
+            self._dispatcher.carry_out(item.effects)
+        self._watch.leases_changed(changed)
+        if self.revision != self._told_revision:
+            self._told_revision = self.revision
+            self._watch.pool_changed()
+        self._alarm.set(self.pool.next_deadline_ms())
+
+    def _keep(self, lease: Lease) -> None:
+        if lease.state is not LeaseState.ENDED:
+            self.leases[lease.id] = lease
+            return
+        self.leases.pop(lease.id, None)
+        self._ended[lease.id] = lease
+        if len(self._ended) > RECENT:
+            self._ended.popitem(last=False)
+
+    # --- a journal that fails -------------------------------------------------------------------
+
+    def _fall_back(self, error: JournalUnavailable) -> list[_Item]:
+        """Build the Pool anew from what is written down, and tell it of the nodes that are here."""
+        _log.error("Nothing is granted until the journal can be written: %s", error)
+        self.failure = error
+        now = self._clock.read()
+        self._revisions_before += self.pool.revision + 1
+        self.pool = Pool(self._config, leases=self.leases.values(), now_ms=now.now_ms)
+        told: list[Event] = [JournalFailed(now_ms=now.now_ms, wall_ms=now.wall_ms)]
+        told += [joined(entry, now) for entry in self._book.nodes.values()]
+        items = [_Item(event) for event in told]
+        for item, event in zip(items, told, strict=True):
+            self._handle(item, event)
+        self._retry_soon()
+        return items
+
+    def _facts_again(self, batch: Sequence[_Item], error: JournalUnavailable) -> Sequence[_Item]:
+        """Handle the batch again, except for what asks for something: that is refused."""
+        now = self._clock.read()
+        for item in batch:
+            match item.event:
+                case LeaseRequested() | ResizeRequested():
+                    item.effects, item.error = (), error
+                case AgentJoined() | None:
+                    item.effects = ()  # the new Pool was told of all nodes that are here
+                case event:
+                    self._handle(item, replace(event, now_ms=now.now_ms, wall_ms=now.wall_ms))
+        return batch
+
+    def _retry_soon(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_later(self._retry_seconds, self._put, _Item(None))
+
+    async def _write_again(self) -> None:
+        """Try to write what was kept; if that works, grants are made again."""
+        if self.failure is None:
+            return
+        try:
+            await self._commit(self._unwritten)
+        except JournalUnavailable as error:
+            self.failure = error
+            self._retry_seconds = min(RETRY_SECONDS[1], self._retry_seconds * 1.5)
+            self._retry_soon()
+            return
+        _log.warning("The journal can be written again; %d transitions were kept", len(self._unwritten))
+        self.failure = None
+        self._unwritten = []
+        self._retry_seconds = RETRY_SECONDS[0]
+        now = self._clock.read()
+        self.post(JournalRecovered(now_ms=now.now_ms, wall_ms=now.wall_ms))
+
+    async def _last_try(self) -> None:
+        try:
+            await self._commit(self._unwritten)
+        except JournalUnavailable as error:
+            # the agents know what lives, and tell the next service
+            _log.error("%d transitions could not be written: %s", len(self._unwritten), error)
+
+
+def _writes(batch: Sequence[_Item]) -> list[WriteDown]:
+    return [effect for item in batch for effect in item.effects if isinstance(effect, WriteDown)]
