@@ -6,11 +6,13 @@ end), never guessed.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from jupyter_gpupool.core.accounts import Account
 from jupyter_gpupool.core.deadlines import hold_ends_ms
-from jupyter_gpupool.core.devices import Device, Withheld
+from jupyter_gpupool.core.devices import Device, DeviceKind, Withheld
 from jupyter_gpupool.core.errors import UnknownLease
-from jupyter_gpupool.core.leases import Lease, LeaseState
+from jupyter_gpupool.core.leases import Lease, LeaseState, Want
 from jupyter_gpupool.core.ledger import Ledger
 from jupyter_gpupool.core.queue import Queue, QueueEntry
 from jupyter_gpupool.core.shares import format_duration, format_memory
@@ -18,6 +20,13 @@ from jupyter_gpupool.core.wording import describe_device, describe_size, describ
 
 #: How many withheld devices one sentence explains.
 _EXPLAINED = 2
+
+
+class _Usable(NamedTuple):
+    """Devices that a kind of request could use, and when the next lease on them is known to end."""
+
+    devices: list[tuple[Account, Device]]
+    release_ms: int | None
 
 
 class Explainer:
@@ -28,7 +37,7 @@ class Explainer:
         self._queue = queue
         self._revision = -1
         self._positions: dict[str, int] = {}
-        self._releases: dict[str, int | None] = {}
+        self._found: dict[tuple[DeviceKind | None, str, int | None], _Usable] = {}
 
     def lease(self, lease_id: str, now_ms: int, revision: int) -> str:
         """Say what a live lease waits for, or what happens to it next."""
@@ -78,7 +87,7 @@ class Explainer:
         if revision != self._revision:
             self._revision = revision
             self._positions = self._queue.positions(now_ms)
-            self._releases = {}
+            self._found = {}
 
     # --- QUEUED ---------------------------------------------------------------------------------
 
@@ -94,10 +103,25 @@ class Explainer:
         if not any(self._queue.large_enough(lease.want, device) for _, device in matching):
             largest = max(device.memory_bytes for _, device in matching)
             return f"no such device is large enough at present (the largest has {format_memory(largest)})"
-        usable = self._queue.usable(lease.want)
-        if not usable:
+        usable = self._usable(lease.want)
+        if not usable.devices:
             return self._none_offered([device.id for _, device in matching])
-        return self._line(lease, usable) + self._next_release(usable, now_ms)
+        return self._line(lease, usable.devices) + _next_release(usable.release_ms, now_ms)
+
+    def _usable(self, want: Want) -> _Usable:
+        """Look the devices that a request could use up, or find them the first time."""
+        key = (want.kind, want.device, want.memory_bytes)
+        found = self._found.get(key)
+        if found is None:
+            devices = self._queue.usable(want, self._queue.offered())
+            releases = [due for account, _ in devices for due in self._releases(account)]
+            found = self._found[key] = _Usable(devices, min(releases, default=None))
+        return found
+
+    def _releases(self, account: Account) -> list[int]:
+        """Pool times at which leases on a device are known to end."""
+        ends = (hold_ends_ms(self._ledger.leases[it]) for it in account.leases)
+        return [it for it in ends if it is not None]
 
     def _none_offered(self, device_ids: list[str]) -> str:
         reasons = [why for it in device_ids if (why := self.withheld(it))]
@@ -110,24 +134,11 @@ class Explainer:
         if position > 1:
             return f"{position - 1} ahead of you"
         account, device = max(usable, key=lambda it: (it[0].free_compute_milli, it[0].free_memory_bytes))
-        free = describe_size(account.free_compute_milli, account.free_memory_bytes)
+        compute_milli, memory_bytes = account.free_compute_milli, account.free_memory_bytes
+        free = describe_size(compute_milli, memory_bytes) if compute_milli else "nothing"
         unmanaged = device.unmanaged_bytes or 0
         used = f" ({format_memory(unmanaged)} is used by processes without a lease)" if unmanaged else ""
         return f"next in line; {free} is free on {describe_device(self._ledger, device.id)}{used}"
-
-    def _next_release(self, usable: list[tuple[Account, Device]], now_ms: int) -> str:
-        times = [due for account, _ in usable if (due := self._release_ms(account)) is not None]
-        if not times:
-            return ""
-        return f"; the next release is expected in {_left(min(times), now_ms)}"
-
-    def _release_ms(self, account: Account) -> int | None:
-        """Pool time at which a lease on a device is known to end; None when none is."""
-        if account.device_id not in self._releases:
-            ends = (hold_ends_ms(self._ledger.leases[it]) for it in account.leases)
-            known = [it for it in ends if it is not None]
-            self._releases[account.device_id] = min(known) if known else None
-        return self._releases[account.device_id]
 
     # --- held -----------------------------------------------------------------------------------
 
@@ -169,6 +180,10 @@ _WITHHELD = {
     Withheld.FAILED: "has failed",
     Withheld.TAKEN: "is managed by somebody else",
 }
+
+
+def _next_release(due: int | None, now_ms: int) -> str:
+    return "" if due is None else f"; the next release is expected in {_left(due, now_ms)}"
 
 
 def _left(due: int | None, now_ms: int) -> str:

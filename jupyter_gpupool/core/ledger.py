@@ -6,8 +6,9 @@ decides anything, and every method either completes or changes nothing.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from jupyter_gpupool.core.accounts import Account, reserved_by
@@ -34,6 +35,8 @@ class Ledger:
         When the next lease is due.
     accepting : bool
         False while the journal cannot be written.
+    topology : int
+        Grows whenever a device comes, goes, or is described anew.
     """
 
     def __init__(self) -> None:
@@ -42,7 +45,10 @@ class Ledger:
         self.nodes: dict[str, NodeRecord] = {}
         self.deadlines = DeadlineHeap()
         self.accepting = True
+        self.topology = 0
+        # Two lists in step: sort keys to search in, and the requests themselves.
         self._arrivals: list[tuple[int, str]] = []
+        self._waiting: list[Lease] = []
         self._by_node: dict[str, dict[str, None]] = {}
         self._by_holder: dict[tuple[str, str], dict[str, None]] = {}
 
@@ -67,7 +73,7 @@ class Ledger:
 
     def waiting(self) -> Sequence[Lease]:
         """List the requests in the order of arrival."""
-        return [self.leases[lease_id] for _, lease_id in self._arrivals]
+        return self._waiting.copy()
 
     def any_waiting(self) -> bool:
         """Whether there is any request in the queue."""
@@ -83,7 +89,10 @@ class Ledger:
 
     def _index(self, lease: Lease) -> None:
         if lease.state is LeaseState.QUEUED:
-            insort(self._arrivals, (lease.requested_ms, lease.id))
+            key = (lease.requested_ms, lease.id)
+            place = bisect_left(self._arrivals, key)
+            self._arrivals.insert(place, key)
+            self._waiting.insert(place, lease)
         if lease.state in HOLDING:
             self._by_node.setdefault(lease.node_id, {})[lease.id] = None
             for share in reserved_by(lease):
@@ -93,7 +102,8 @@ class Ledger:
 
     def _unindex(self, lease: Lease) -> None:
         if lease.state is LeaseState.QUEUED:
-            del self._arrivals[bisect_left(self._arrivals, (lease.requested_ms, lease.id))]
+            place = bisect_left(self._arrivals, (lease.requested_ms, lease.id))
+            del self._arrivals[place], self._waiting[place]
         if lease.state in HOLDING:
             _discard(self._by_node, lease.node_id, lease.id)
             for share in reserved_by(lease):
@@ -152,6 +162,14 @@ class Ledger:
         node = Node(id=node_id, hostname=node_id, connected=False)
         self.nodes.setdefault(node_id, NodeRecord(node=node, grace_until_ms=until_ms))
 
+    def adopt_nodes(self, other: Ledger) -> None:
+        """Take over what another ledger knows of nodes and their devices."""
+        for node_id, record in other.nodes.items():
+            self.nodes[node_id] = replace(record, fencing=set(record.fencing))
+        for device in other.devices().values():
+            self.account(device.id).report(device)
+        self.topology += 1
+
     def join(self, node_id: str, hostname: str, devices: Iterable[Device]) -> None:
         """Note that a node's agent is connected, with these devices."""
         node = Node(id=node_id, hostname=hostname or node_id, connected=True)
@@ -174,6 +192,7 @@ class Ledger:
             changed = changed or account.device != device
             account.report(device)
         record.devices = tuple(ours)
+        self.topology += changed
         return changed
 
     def _forget_device(self, node_id: str, device_id: str) -> None:

@@ -87,6 +87,25 @@ class Pool:
             self._ledger.expect_node(lease.node_id, self._now_ms + self._config.agent_grace_ms)
         self._ledger.put(lease)
 
+    def rebuilt(self, leases: Iterable[Lease], *, now_ms: int) -> Pool:
+        """Make the pool anew after a failed commit: what the journal says, on the nodes that are known.
+
+        Nothing is granted until `JournalRecovered`. The next sweep (`HoldersReported`) brings the leases
+        together with what the agents have.
+
+        Parameters
+        ----------
+        leases : iterable of Lease
+            Live leases from the journal.
+        now_ms : int
+            Pool time.
+        """
+        pool = Pool(self._config, leases=leases, now_ms=max(now_ms, self._now_ms))
+        pool._ledger.adopt_nodes(self._ledger)
+        pool._ledger.accepting = False
+        pool._revision = self._revision + 1
+        return pool
+
     def handle(self, event: ev.Event) -> list[Effect]:
         """Take a fact in.
 

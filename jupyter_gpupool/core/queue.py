@@ -7,7 +7,7 @@ of whose devices is offered competes for nothing meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
 from jupyter_gpupool.core.accounts import Account
@@ -17,6 +17,9 @@ from jupyter_gpupool.core.ledger import Ledger
 from jupyter_gpupool.core.policies.order import OrderPolicy
 from jupyter_gpupool.core.policies.place import Candidate, PlacePolicy
 from jupyter_gpupool.core.shares import proportional_memory
+
+#: How many different combinations of kind and name are remembered with the devices they mean.
+_REMEMBERED = 256
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,6 +55,9 @@ class Queue:
         self._ledger = ledger
         self._order = order
         self._place = place
+        #: Kind and name of a request -> the devices it means, as long as no device is described anew.
+        self._matching: dict[tuple[DeviceKind | None, str], list[tuple[Account, Device]]] = {}
+        self._topology = -1
 
     def default_kind(self) -> DeviceKind | None:
         """Return the kind of a request that names none: CUDA where there is any, else CPU.
@@ -70,6 +76,16 @@ class Queue:
 
         Where real devices match, emulated ones do not, unless one is meant by name or id alone.
         """
+        if self._topology != self._ledger.topology or len(self._matching) > _REMEMBERED:
+            self._topology = self._ledger.topology
+            self._matching.clear()
+        key = (want.kind, want.device)
+        found = self._matching.get(key)
+        if found is None:
+            found = self._matching[key] = self._match(want)
+        return found
+
+    def _match(self, want: Want) -> list[tuple[Account, Device]]:
         kind = want.kind or (None if want.device else self.default_kind())
         found = [
             (account, device)
@@ -83,14 +99,19 @@ class Queue:
 
     def large_enough(self, want: Want, device: Device) -> bool:
         """Whether a request would fit on a device if nothing else were on it."""
-        return memory_for(device, want.compute_milli, want.memory_bytes) <= device.memory_bytes
+        return want.memory_bytes is None or want.memory_bytes <= device.memory_bytes
 
-    def usable(self, want: Want) -> list[tuple[Account, Device]]:
-        """Return the devices that are offered to a request now, whether or not there is room on them."""
+    def offered(self) -> set[str]:
+        """Return the ids of the devices that are offered now."""
+        withheld = self._ledger.withheld
+        return {key for key, account in self._ledger.accounts.items() if withheld(account) is None}
+
+    def usable(self, want: Want, offered: Set[str]) -> list[tuple[Account, Device]]:
+        """Return those of the ``offered`` devices that a request could use, whether or not there is room."""
         return [
             (account, device)
             for account, device in self.matching(want)
-            if self._ledger.withheld(account) is None and self.large_enough(want, device)
+            if device.id in offered and self.large_enough(want, device)
         ]
 
     def fits(self, want: Want, usable: list[tuple[Account, Device]], claimed: set[str]) -> Candidate | None:
@@ -121,16 +142,12 @@ class Queue:
             A request that is not in the queue yet, to be considered as if it were.
         """
         waiting = [*self._ledger.waiting(), newcomer] if newcomer is not None else self._ledger.waiting()
-        open_devices = {
-            device_id
-            for device_id, account in self._ledger.accounts.items()
-            if self._ledger.withheld(account) is None
-        }
+        offered = self.offered()
         claimed: set[str] = set()
         for lease in self._order(waiting, now_ms):
-            if open_devices <= claimed:
+            if len(claimed) == len(offered):
                 return
-            usable = self.usable(lease.want)
+            usable = self.usable(lease.want, offered)
             choice = self.fits(lease.want, usable, claimed)
             if choice is not None:
                 yield lease, choice

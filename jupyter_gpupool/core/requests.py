@@ -147,7 +147,7 @@ def _check_ever_fits(turn: Turn, want: Want) -> None:
 def _refused_now(turn: Turn, want: Want) -> DoesNotFitNow:
     """Say why a request that would not wait is refused, and what would fit."""
     message = f"{describe_want(want)} is not free now."
-    usable = turn.queue.usable(want)
+    usable = turn.queue.usable(want, turn.queue.offered())
     if not usable:
         none = "No such device is offered at the moment" if turn.ledger.accounts else "No node has joined yet"
         return DoesNotFitNow(message, hint=f"{none}; ask again without the limit on waiting.")

@@ -153,16 +153,16 @@ def parse_duration(value: str | float) -> float:
     InvalidValue
         If it is not a duration, or out of range.
     """
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise InvalidValue(f"{_shown(value)} is not a duration.", hint=_DURATION_FORMS)
     if isinstance(value, str):
         match = _DURATION.fullmatch(value.strip())
         if match is None or not any(match.groups()):
             raise InvalidValue(f"{_shown(value)} is not a duration.", hint=_DURATION_FORMS)
         days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
         total = days * 86400 + hours * 3600 + minutes * 60 + seconds
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        total = float(value)
     else:
-        raise InvalidValue(f"{_shown(value)} is not a duration.", hint=_DURATION_FORMS)
+        total = float(value)
     if not 0 < total <= 366 * 86400:
         raise InvalidValue(f"A duration of {_shown(value)} is out of range.", hint=_DURATION_FORMS)
     return total
