@@ -1,0 +1,73 @@
+"""Tab completion of ``%gpupool``.
+
+Rules of this module: it never starts a pool and never waits long for one; what cannot be had is not offered.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from jupyter_gpupool.core.errors import GPUPoolError
+from jupyter_gpupool.kernel.commands import CELL, COMMANDS, SHARES, Command
+
+#: How long asking for device names may take, seconds.
+_ASK_SECONDS = 0.5
+_MAGIC = re.compile(r"(?:^|=)\s*(%{0,2})gpupool(?:\s+(.*))?$", re.DOTALL)
+
+
+def completions(line: str) -> list[str]:
+    """Return what could come next after ``line`` (everything up to the cursor); the last word is begun."""
+    match = _MAGIC.search(line)
+    if match is None or match[2] is None:
+        return []
+    *words, begun = re.split(r"\s+", match[2])
+    if match[1] == "%%":
+        found = _of_command(CELL, words)
+    elif not words:
+        found = [*COMMANDS, "--help"]
+    else:
+        found = _of_command(COMMANDS[words[0]], words[1:]) if words[0] in COMMANDS else []
+    return [word for word in found if word.startswith(begun)]
+
+
+def _of_command(command: Command, words: list[str]) -> list[str]:
+    """Return what may come after ``words`` of a command."""
+    options = {option.flag: option for option in command.options}
+    if words and (option := options.get(words[-1])) is not None and option.metavar:
+        if option.flag == "--device":
+            return _device_names()
+        return [*option.choices, *option.examples]
+    taken = {options[word].group or word for word in words if word in options}
+    offered = [o.flag for o in command.options if (o.group or o.flag) not in taken]
+    bare = [
+        word
+        for before, word in zip(["", *words], words, strict=False)
+        if not word.startswith("-") and not (before in options and options[before].metavar)
+    ]
+    shares = list(SHARES) if command.share and not bare else []
+    return [*shares, *offered, "--help"]
+
+
+def _device_names() -> list[str]:
+    """Ask the pool for its devices, if one runs."""
+    from jupyter_gpupool.client.discovery import find_pool
+    from jupyter_gpupool.client.sync import PoolClient
+
+    try:
+        client = PoolClient(find_pool(autostart=False), answer_seconds=_ASK_SECONDS)
+        return sorted({device.name for device in client.devices()})
+    except GPUPoolError:
+        return []
+
+
+def complete_command(shell: Any, event: Any) -> list[str]:
+    """Answer IPython's hook for lines that begin with the magic."""
+    text = getattr(event, "text_until_cursor", None) or event.line
+    return completions(text.rsplit("\n", 1)[-1])
+
+
+def complete_assignment(shell: Any, text: str) -> list[str]:
+    """Answer IPython's matcher for ``x = %gpupool …``, which its hook does not see."""
+    line = shell.Completer.text_until_cursor.rsplit("\n", 1)[-1]
+    return completions(line) if "=" in line.split("gpupool")[0] else []

@@ -1,0 +1,108 @@
+"""Registers ``%gpupool`` in IPython.
+
+Rule of this module: every kernel loads it as it starts, so it imports nothing; the rest comes with the first
+use.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from jupyter_gpupool.protocol.names import ENV_REATTACH
+
+#: The name of the line magic and of the cell magic.
+NAME = "gpupool"
+#: Attribute of the shell under which our matcher is kept.
+_MATCHER = "_gpupool_matcher"
+
+
+class LineMagic:
+    """``%gpupool``."""
+
+    __name__ = NAME
+
+    def __call__(self, line: str) -> Any:
+        """Run a line."""
+        __tracebackhide__ = True
+        from jupyter_gpupool.kernel.magics import run_line
+
+        return run_line(line)
+
+    def getdoc(self) -> str:
+        """Return what ``%gpupool?`` shows."""
+        from jupyter_gpupool.kernel.commands import help_text
+
+        return help_text()
+
+
+class CellMagic:
+    """``%%gpupool``."""
+
+    __name__ = NAME
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+
+    def __call__(self, line: str, cell: str) -> None:
+        """Run a cell under a lease."""
+        __tracebackhide__ = True
+        from jupyter_gpupool.kernel.magics import run_cell_under_lease
+
+        run_cell_under_lease(self._shell, line, cell)
+
+    def getdoc(self) -> str:
+        """Return what ``%%gpupool?`` shows."""
+        from jupyter_gpupool.kernel.commands import cell_parser
+
+        return cell_parser().format_help()
+
+
+def _complete_command(shell: Any, event: Any) -> list[str]:
+    from jupyter_gpupool.kernel.complete import complete_command
+
+    return complete_command(shell, event)
+
+
+def load(ipython: Any) -> None:
+    """Register the magics and their completion, and attach again after a kernel's restart."""
+    ipython.register_magic_function(LineMagic(), magic_kind="line", magic_name=NAME)
+    ipython.register_magic_function(CellMagic(ipython), magic_kind="cell", magic_name=NAME)
+    if not hasattr(ipython, _MATCHER):
+        _register_completion(ipython)
+    if leases := os.environ.pop(ENV_REATTACH, ""):
+        from jupyter_gpupool.kernel.reattach import reattach
+
+        reattach(leases.split(","))
+
+
+def _register_completion(ipython: Any) -> None:
+    """Offer commands and options on Tab."""
+
+    def gpupool_matcher(text: str) -> list[str]:
+        if NAME not in ipython.Completer.text_until_cursor:
+            return []
+        from jupyter_gpupool.kernel.complete import complete_assignment
+
+        return complete_assignment(ipython, text)
+
+    for key in (f"%{NAME}", f"%%{NAME}"):
+        ipython.set_hook("complete_command", _complete_command, str_key=key)
+    setattr(ipython, _MATCHER, gpupool_matcher)
+    if (completer := getattr(ipython, "Completer", None)) is not None:
+        completer.custom_matchers.append(gpupool_matcher)
+
+
+def unload(ipython: Any) -> None:
+    """Take the magics away again; leases are kept."""
+    for kind in ("line", "cell"):
+        ipython.magics_manager.magics[kind].pop(NAME, None)
+    matcher = getattr(ipython, _MATCHER, None)
+    if matcher is not None:
+        if matcher in ipython.Completer.custom_matchers:
+            ipython.Completer.custom_matchers.remove(matcher)
+        delattr(ipython, _MATCHER)
+    dispatcher = ipython.strdispatchers.get("complete_command")
+    for key in (f"%{NAME}", f"%%{NAME}"):
+        if dispatcher is not None:
+            dispatcher.strs.pop(key, None)

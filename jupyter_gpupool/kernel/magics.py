@@ -1,0 +1,123 @@
+"""What ``%gpupool`` and ``%%gpupool`` do.
+
+Rules of this module: each command is one call of the Python API and one rendering; an error of ours is shown
+as one sentence with the next step, never as a traceback.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from jupyter_gpupool.core.devices import DeviceKind
+from jupyter_gpupool.core.errors import GPUPoolError
+from jupyter_gpupool.core.shares import format_duration
+from jupyter_gpupool.kernel import api, render
+from jupyter_gpupool.kernel.cell import run_cell
+from jupyter_gpupool.kernel.commands import HelpShown, cell_parser, parse, parse_line
+from jupyter_gpupool.kernel.process import this_process
+
+
+def run_line(line: str) -> Any:
+    """Run ``%gpupool LINE``; what it returns is displayed."""
+    __tracebackhide__ = True
+    try:
+        with plain_errors():
+            arguments = parse_line(line)
+            return _COMMANDS[arguments.command](arguments)
+    except HelpShown:
+        return None
+
+
+def run_cell_under_lease(shell: Any, line: str, body: str) -> None:
+    """Run ``%%gpupool LINE``: a lease for this cell only, released also when it fails."""
+    __tracebackhide__ = True
+    try:
+        with plain_errors():
+            lease = _request(parse(cell_parser(), line))
+    except HelpShown:
+        return
+    with lease:
+        print(f"This cell has {render.line(lease.doc)}.")  # noqa: T201 - the cell's output
+        run_cell(shell, body)
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Let errors of ours, and the stop button, show as one sentence."""
+    try:
+        yield
+    except (GPUPoolError, KeyboardInterrupt) as error:
+        shown = [f"{type(error).__name__}: {str(error) or 'Stopped.'}"]
+        # IPython asks an exception how it wants to be shown.
+        error._render_traceback_ = lambda: shown  # type: ignore[union-attr]
+        raise
+
+
+def _here() -> list[str]:
+    return list(this_process().held)
+
+
+def _kind(arguments: Namespace) -> DeviceKind | None:
+    return api.device_kind(arguments.kind)
+
+
+def _show_pool(_: Namespace) -> render.Rendering:
+    return render.pool(api.pool(), _here())
+
+
+def _request(arguments: Namespace) -> api.Lease:
+    return api.request(
+        arguments.share,
+        memory=arguments.memory,
+        kind=arguments.kind,
+        device=arguments.device,
+        wait=False if arguments.no_wait else arguments.wait,
+        hold=getattr(arguments, "for"),
+    )
+
+
+def _resize(arguments: Namespace) -> api.Lease:
+    lease = this_process().only_lease(_kind(arguments))
+    return lease.resize(arguments.share, memory=arguments.memory)
+
+
+def _release(arguments: Namespace) -> render.Rendering:
+    lease = this_process().only_lease(_kind(arguments))
+    share = render.share_of(lease.doc)
+    lease.release()
+    held = format_duration(lease.doc.held_seconds)
+    return render.sentence(f"Released {share} after {held}.")
+
+
+def _why(arguments: Namespace) -> render.Rendering:
+    kind = _kind(arguments)
+    if this_process().held or kind is not None:
+        lease = this_process().only_lease(kind)
+        reason = lease.why() or lease.state.value
+        return render.sentence(f"{render.share_of(lease.doc)}: {reason}.")
+    waiting = [entry for entry in api.pool().queue if entry.mine]
+    if not waiting:
+        return render.sentence("This process holds no lease, and none of your requests waits.")
+    return render.sentence("\n".join(f"Position {entry.position}: {entry.reason}." for entry in waiting))
+
+
+def _devices(_: Namespace) -> render.Rendering:
+    return render.tables([render.devices(api.devices())])
+
+
+def _usage(_: Namespace) -> render.Rendering:
+    return render.usage(this_process().client.usage())
+
+
+_COMMANDS: dict[str | None, Callable[[Namespace], Any]] = {
+    None: _show_pool,
+    "request": _request,
+    "resize": _resize,
+    "release": _release,
+    "why": _why,
+    "devices": _devices,
+    "usage": _usage,
+}

@@ -1,0 +1,125 @@
+"""What one process knows of the pool: its connection, who it is as a holder, and what it holds.
+
+This is the composition root of a notebook's process. Rule of this module: there is one `Process` for each
+operating-system process; after a fork the child has a new one and holds nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jupyter_gpupool.client.calls import Connection
+from jupyter_gpupool.client.discovery import find_pool
+from jupyter_gpupool.client.sync import PoolClient
+from jupyter_gpupool.kernel.errors import NothingHeld, WhichLease
+
+if TYPE_CHECKING:
+    from jupyter_gpupool.core.devices import DeviceKind
+    from jupyter_gpupool.kernel.api import Lease
+
+
+class Process:
+    """One process, as a client and holder.
+
+    Attributes
+    ----------
+    pid : int
+        The process it was made for.
+    key : str
+        Identity as a holder among its owner's; a kernel token overrides it.
+    held : dict of str to Lease
+        The leases in force here, by id.
+    """
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.key = uuid.uuid4().hex
+        self.held: dict[str, Lease] = {}
+        self._client: PoolClient | None = None
+        self._explicit: tuple[str, str | None] | None = None
+
+    def use(self, url: str, token: str | None) -> None:
+        """Use this pool, whatever else there is."""
+        self._explicit = (url, token)
+        self._client = None
+
+    @property
+    def client(self) -> PoolClient:
+        """The client; the pool is found (and started) on first use."""
+        if self._client is None:
+            self._client = PoolClient(self._find(), reconnect=self._find)
+        return self._client
+
+    def _find(self) -> Connection:
+        url, token = self._explicit or (None, None)
+        return find_pool(url, token)
+
+    def hold(self, lease: Lease) -> None:
+        """Note that a lease is in force here."""
+        self.held[lease.id] = lease
+        if (shell := running_shell()) is not None:
+            from jupyter_gpupool.kernel.oom import translate_in
+
+            translate_in(shell, self)
+
+    def drop(self, lease: Lease) -> None:
+        """Note that it is not any more."""
+        self.held.pop(lease.id, None)
+        shell = running_shell()
+        if shell is not None and not self.held:
+            from jupyter_gpupool.kernel.oom import stop_translating_in
+
+            stop_translating_in(shell)
+
+    def only_lease(self, kind: DeviceKind | None = None) -> Lease:
+        """Return the lease that a command without a name means.
+
+        Raises
+        ------
+        NothingHeld, WhichLease
+            If there is none, or more than one.
+        """
+        fitting = [lease for lease in self.held.values() if kind in (None, lease.kind)]
+        if not fitting:
+            what = f"{kind.value} lease" if kind else "lease"
+            raise NothingHeld(f"This process has no {what}.", hint="Ask for one: `%gpupool request 0.25`.")
+        if len(fitting) > 1:
+            listed = ", ".join(f"{lease.kind.value}" for lease in fitting if lease.kind)
+            raise WhichLease(
+                f"This process has {len(fitting)} leases ({listed}).", hint="Say which one: add --kind."
+            )
+        return fitting[0]
+
+
+def running_shell() -> object | None:
+    """Return the IPython shell of this process; None where there is none."""
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython is not None else None
+
+
+def label() -> str:
+    """Say what a person knows this process by: its notebook's name, or its script's."""
+    if session := os.environ.get("JPY_SESSION_NAME"):
+        return Path(session).name
+    shell = running_shell()
+    vscode = getattr(shell, "user_ns", {}).get("__vsc_ipynb_file__")
+    if vscode:
+        return Path(str(vscode)).name
+    if shell is not None:
+        return "kernel" if hasattr(shell, "kernel") else "ipython"
+    return Path(sys.argv[0]).name if sys.argv and sys.argv[0] not in ("", "-c") else "python"
+
+
+_current: Process | None = None
+
+
+def this_process() -> Process:
+    """Return what this process knows of the pool."""
+    global _current
+    if _current is None or _current.pid != os.getpid():
+        _current = Process()
+    return _current

@@ -1,0 +1,247 @@
+"""What people see: plain text for terminals, HTML for notebooks.
+
+Rules of this module: it never says "granted" without saying what is in force; a limit that was not looked at
+yet is "not yet in force"; what comes from elsewhere is escaped; colours only by ``--jp-*`` variables with
+fallbacks that work on dark and light ground.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jupyter_gpupool.core.leases import LeaseState, Resource, Strength, Verified
+from jupyter_gpupool.core.shares import WHOLE_MILLI, format_compute, format_duration, format_memory
+from jupyter_gpupool.protocol.messages import DeviceDoc, IsolationDoc, LeaseDoc, PoolDoc, UsageDoc
+
+_WIDTH = 110
+_TABLE = "border-collapse:collapse;margin:4px 0 10px 0;color:var(--jp-content-font-color1,inherit)"
+_CELL = (
+    "border-bottom:1px solid var(--jp-border-color2,rgba(128,128,128,0.4));"
+    "padding:3px 14px 3px 0;text-align:left;vertical-align:top"
+)
+_CAPTION = "text-align:left;font-weight:600;caption-side:top;color:var(--jp-content-font-color1,inherit)"
+_NOTE = "color:var(--jp-content-font-color2,inherit)"
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """Something to show, in both forms."""
+
+    text: str
+    markup: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": self.text, "text/html": self.markup}
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under a caption; ``empty`` is said where there are none."""
+
+    caption: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    empty: str = ""
+
+
+def sentence(text: str) -> Rendering:
+    """Show one sentence."""
+    return Rendering(text, f'<div role="status">{html.escape(text)}</div>')
+
+
+def tables(parts: Iterable[Table], notes: Iterable[str] = ()) -> Rendering:
+    """Show tables, and sentences under them."""
+    parts, notes = list(parts), list(notes)
+    text = [_table_text(table) for table in parts] + list(notes)
+    markup = [_table_html(table) for table in parts]
+    markup += [f'<div style="{_NOTE}">{html.escape(note)}</div>' for note in notes]
+    return Rendering("\n".join(text), f"<div>{''.join(markup)}</div>")
+
+
+def _table_text(table: Table) -> str:
+    if not table.rows:
+        return f"{table.caption}: {table.empty}"
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    grid = RichTable(
+        title=Text(table.caption), title_justify="left", title_style="", box=box.SIMPLE_HEAD, pad_edge=False
+    )
+    for name in table.header:
+        grid.add_column(Text(name), overflow="fold")
+    for row in table.rows:
+        grid.add_row(*(Text(cell) for cell in row))
+    output = io.StringIO()
+    Console(file=output, width=_WIDTH, color_system=None, force_jupyter=False).print(grid)
+    return "\n".join(line.rstrip() for line in output.getvalue().splitlines())
+
+
+def _table_html(table: Table) -> str:
+    if not table.rows:
+        return (
+            f'<div style="{_NOTE};margin:4px 0"><b>{html.escape(table.caption)}</b>: '
+            f"{html.escape(table.empty)}</div>"
+        )
+    head = "".join(f'<th scope="col" style="{_CELL}">{html.escape(name)}</th>' for name in table.header)
+    body = "".join(
+        "<tr>" + "".join(f'<td style="{_CELL}">{html.escape(cell)}</td>' for cell in row) + "</tr>"
+        for row in table.rows
+    )
+    return (
+        f'<table style="{_TABLE}"><caption style="{_CAPTION}">{html.escape(table.caption)}</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    )
+
+
+# --- one lease ------------------------------------------------------------------------------------
+
+
+def share_of(doc: LeaseDoc) -> str:
+    """Say how much of what a lease is: "0.25 of cpu"."""
+    where = ", ".join(share.device_name for share in doc.shares)
+    kind = "device" if doc.kind is None else f"{doc.kind.value} device"
+    return f"{format_compute(doc.compute_milli)} of {where or doc.device or f'a {kind}'}"
+
+
+def in_force(doc: LeaseDoc, resource: Resource) -> str:
+    """Say what was granted of a resource, and what is in force for it."""
+    granted = f"{format_memory(doc.memory_bytes)}" if resource is Resource.MEMORY else share_of(doc)
+    entries = [entry for entry in doc.isolation if entry.resource is resource]
+    if not entries:
+        return f"{granted}; nothing is in force"
+    return "; ".join(_entry(entry) for entry in entries)
+
+
+def _entry(entry: IsolationDoc) -> str:
+    note = f" ({entry.note})" if entry.note else ""
+    if entry.strength is Strength.NONE:
+        return f"{entry.limit or 'no limit'}, not enforced{note}"
+    if entry.verified is Verified.PENDING:
+        return f"{entry.limit}, not yet in force: {entry.strength.value}, by {entry.mechanism}{note}"
+    return f"{entry.limit}, {entry.strength.value}, by {entry.mechanism} ({entry.verified.value}){note}"
+
+
+def lease_facts(doc: LeaseDoc) -> list[tuple[str, str]]:
+    """List what a person should know of one lease, as name and value."""
+    facts = [("share", share_of(doc)), ("state", _state(doc))]
+    if doc.state is LeaseState.ACTIVE:
+        used = "" if doc.memory_used_bytes is None else f"; in use: {format_memory(doc.memory_used_bytes)}"
+        facts.append(("memory", in_force(doc, Resource.MEMORY) + used))
+        facts.append(("compute", in_force(doc, Resource.COMPUTE)))
+    if doc.expires_seconds is not None:
+        facts.append(("ends in", format_duration(doc.expires_seconds)))
+    return facts
+
+
+def _state(doc: LeaseDoc) -> str:
+    if doc.state is LeaseState.ACTIVE:
+        return f"active for {format_duration(doc.held_seconds)}" + (", resizing" if doc.resizing else "")
+    if doc.state is LeaseState.ENDED:
+        why = doc.end_detail or (doc.end_reason.value.replace("_", " ") if doc.end_reason else "")
+        return f"ended ({why})" if why else "ended"
+    return f"{doc.state.value}: {doc.reason}" if doc.reason else doc.state.value
+
+
+def lease(doc: LeaseDoc) -> Rendering:
+    """Show one lease with what is in force."""
+    facts = lease_facts(doc)
+    width = max(len(name) for name, _ in facts)
+    lines = [f"Lease {doc.id}"] + [f"  {name.ljust(width)}  {value}" for name, value in facts]
+    rows = "".join(
+        f'<tr><th scope="row" style="{_CELL}">{html.escape(name)}</th>'
+        f'<td style="{_CELL}">{html.escape(value)}</td></tr>'
+        for name, value in facts
+    )
+    caption = f'<caption style="{_CAPTION}">Lease <code>{html.escape(doc.id)}</code></caption>'
+    return Rendering("\n".join(lines), f'<table style="{_TABLE}">{caption}<tbody>{rows}</tbody></table>')
+
+
+def line(doc: LeaseDoc) -> str:
+    """Say in one line what a lease is and what is in force."""
+    return "; ".join(f"{name} {value}" if name != "share" else value for name, value in lease_facts(doc))
+
+
+# --- the pool -------------------------------------------------------------------------------------
+
+
+def devices(docs: Sequence[DeviceDoc]) -> Table:
+    """Show devices with what is free on them."""
+    return Table(
+        "Devices",
+        ("device", "model", "free compute", "free memory", "in use", "state"),
+        [_device_row(doc) for doc in docs],
+        "none yet",
+    )
+
+
+def _device_row(doc: DeviceDoc) -> tuple[str, ...]:
+    model = doc.model + (" [emulated]" if doc.emulated and "emulated" not in doc.model else "")
+    used = doc.readings.utilization_percent
+    return (
+        doc.name,
+        model,
+        f"{format_compute(doc.free_compute_milli)} of {format_compute(WHOLE_MILLI)}",
+        f"{format_memory(doc.free_memory_bytes)} of {format_memory(doc.memory_bytes)}",
+        "unknown" if used is None else f"{used:.0f} %",
+        doc.health.value if doc.offered else doc.withheld or "not offered",
+    )
+
+
+def my_leases(docs: Sequence[LeaseDoc], here: Iterable[str]) -> Table:
+    """Show my leases; those of this process are marked."""
+    here = set(here)
+    rows = [_lease_row(doc, doc.id in here) for doc in docs if doc.mine]
+    header = ("lease", "holder", "share", "memory", "compute", "state")
+    return Table("My leases", header, rows, "none; `%gpupool request 0.25` asks for one")
+
+
+def _lease_row(doc: LeaseDoc, here: bool) -> tuple[str, ...]:
+    active = doc.state is LeaseState.ACTIVE
+    return (
+        f"…{doc.id[-8:]}",
+        "this process" if here else doc.holder.label or "another process",
+        share_of(doc),
+        in_force(doc, Resource.MEMORY) if active else format_memory(doc.memory_bytes),
+        in_force(doc, Resource.COMPUTE) if active else "",
+        _state(doc),
+    )
+
+
+def pool(doc: PoolDoc, here: Iterable[str]) -> Rendering:
+    """Show the pool, my leases and the queue."""
+    parts = [devices(doc.devices), my_leases(doc.leases, here)]
+    if doc.queue:
+        rows = [
+            (
+                str(entry.position),
+                "mine" if entry.mine else "",
+                entry.reason,
+                format_duration(entry.waited_seconds),
+            )
+            for entry in doc.queue
+        ]
+        parts.append(Table("Queue", ("position", "", "reason", "waited"), rows))
+    return tables(parts, doc.warnings)
+
+
+def usage(docs: Sequence[UsageDoc]) -> Rendering:
+    """Show what each owner has used."""
+    rows = [
+        (
+            doc.owner + (" (me)" if doc.mine else ""),
+            f"{doc.device_seconds / 3600:.3f}",
+            str(doc.leases),
+            str(doc.live_leases),
+        )
+        for doc in docs
+    ]
+    return tables([Table("Usage", ("owner", "device-hours", "leases", "live now"), rows, "nothing yet")])
