@@ -1,0 +1,219 @@
+"""The agent of a node: the composition root of the process that attaches, watches and detaches holders.
+
+Rules of this module: whatever ends the agent leaves holders attached and recorded, so that the next one
+adopts them; nothing on the way from a ticket to its answer waits for a timer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import os
+import signal
+import socket
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jupyter_gpupool._version import version
+from jupyter_gpupool.backends.base import Backend
+from jupyter_gpupool.cluster import lockfile
+from jupyter_gpupool.cluster.attach import AttachSocket
+from jupyter_gpupool.cluster.desk import HolderDesk
+from jupyter_gpupool.cluster.hands import Hands
+from jupyter_gpupool.cluster.holders import HolderBook
+from jupyter_gpupool.cluster.inventory import Inventory
+from jupyter_gpupool.cluster.limits import Limits
+from jupyter_gpupool.cluster.link import AgentLink
+from jupyter_gpupool.cluster.locks import DeviceLocks
+from jupyter_gpupool.cluster.sampler import Sampler
+from jupyter_gpupool.cluster.tickets import TicketBook
+from jupyter_gpupool.protocol import names, paths
+from jupyter_gpupool.protocol.messages import (
+    ApplyOrder,
+    DetachOrder,
+    HelloReport,
+    HoldersReport,
+    Order,
+    PrepareOrder,
+    ReportOrder,
+    StopOrder,
+)
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AgentSettings:
+    """What an agent is told when it starts.
+
+    Attributes
+    ----------
+    runtime : Path
+        Private runtime directory of the pool.
+    emulate : str
+        Emulated devices, as ``8xA100-80GB,2xH100-80GB``; empty for the real ones.
+    emulate_beside : bool
+        True to have the real ones too.
+    watch_holders : bool
+        False to watch no process (for tests of the other nets).
+    use_peerpidfd : bool
+        False to identify processes as kernels before 6.5 do.
+    sample_seconds : float
+        Pause between two looks at holders.
+    alone_seconds : float
+        After so long without holders and without a pool service it ends.
+    """
+
+    runtime: Path
+    emulate: str = ""
+    emulate_beside: bool = False
+    watch_holders: bool = True
+    use_peerpidfd: bool = True
+    sample_seconds: float = 1.0
+    alone_seconds: float = 60.0
+
+
+def node_id() -> str:
+    """Return this machine's id in pools: stable, and not the secret machine id itself."""
+    digest = hashlib.sha256(f"jupyter_gpupool node {paths.machine_id()}".encode())
+    return f"node-{digest.hexdigest()[:12]}"
+
+
+async def run_agent(settings: AgentSettings) -> int:
+    """Run an agent until it is told to end, or has nothing to do and nobody to serve.
+
+    Returns
+    -------
+    int
+        The exit status.
+
+    Raises
+    ------
+    AgentRuns
+        If another agent runs in the same runtime directory.
+    """
+    from jupyter_gpupool.backends.registry import make_backends
+
+    lock = await asyncio.to_thread(lockfile.hold, settings.runtime / names.AGENT_LOCK)
+    try:
+        backends = make_backends(settings.emulate, beside=settings.emulate_beside)
+        await _Agent(settings, backends).run()
+    finally:
+        os.close(lock)
+    return 0
+
+
+class _Agent:
+    """One agent, put together."""
+
+    def __init__(self, settings: AgentSettings, backends: Sequence[Backend]) -> None:
+        self._settings = settings
+        self._node_id = node_id()
+        self._socket_path = paths.socket_path(settings.runtime)
+        self._hands = Hands()
+        self._inventory = Inventory(backends, DeviceLocks())
+        self._book = HolderBook(settings.runtime / names.HOLDERS_DIR)
+        self._link = AgentLink(
+            runtime=settings.runtime, node_id=self._node_id, hello=self._hello, on_orders=self._obey
+        )
+        self._desk = HolderDesk(
+            Limits(self._inventory, self._book),
+            self._hands,
+            self._link.send,
+            watch_holders=settings.watch_holders,
+        )
+        self._tickets = TicketBook()
+        self._socket = AttachSocket(
+            self._socket_path,
+            tickets=self._tickets,
+            attach=self._desk.attach,
+            use_peerpidfd=settings.use_peerpidfd,
+        )
+        self._sampler = Sampler(
+            self._desk, self._inventory, self._hands, self._link.send, seconds=settings.sample_seconds
+        )
+        self._stop = asyncio.Event()
+
+    async def run(self) -> None:
+        """Adopt, listen, serve, and let go."""
+        await self._hands.do(self._inventory.refresh)
+        await self._desk.adopt(self._book.load())
+        await self._socket.start()
+        try:
+            with _signals(self._stop):
+                await self._serve()
+        finally:
+            await self._socket.close()
+            await self._desk.close()
+            self._hands.close()
+            self._inventory.close()
+
+    async def _serve(self) -> None:
+        """Run everything until one thing fails or the agent is to end."""
+        work = [
+            asyncio.ensure_future(self._link.run()),
+            asyncio.ensure_future(self._sampler.run()),
+            asyncio.ensure_future(self._mind_being_alone()),
+        ]
+        stop = asyncio.ensure_future(self._stop.wait())
+        try:
+            done, _ = await asyncio.wait({*work, stop}, return_when=asyncio.FIRST_COMPLETED)
+            for future in done - {stop}:
+                future.result()
+        finally:
+            for future in (*work, stop):
+                future.cancel()
+            await asyncio.gather(*work, stop, return_exceptions=True)
+
+    async def _mind_being_alone(self) -> None:
+        """Return when nobody has needed this agent for a while."""
+        limit = self._settings.alone_seconds
+        while len(self._desk) or self._link.alone_seconds < limit:  # noqa: ASYNC110 - time is what it waits for
+            await asyncio.sleep(limit / 10)
+        logger.info("No holder, and no pool service for %s s: the agent ends", limit)
+
+    def _hello(self) -> HelloReport:
+        """Say who this is, which devices there are, and who holds something of them."""
+        self._sampler.tell_all()
+        return HelloReport(
+            format=names.FORMAT,
+            version=version(),
+            node_id=self._node_id,
+            hostname=socket.gethostname(),
+            pid=os.getpid(),
+            socket=os.fspath(self._socket_path),
+            devices=list(self._inventory.devices),
+            holders=self._desk.living(),
+        )
+
+    def _obey(self, orders: list[Order]) -> None:
+        """Take orders, one after the other."""
+        for order in orders:
+            match order:
+                case PrepareOrder():
+                    self._tickets.expect(order)
+                case ApplyOrder():
+                    self._desk.apply(order)
+                case DetachOrder():
+                    self._tickets.revoke(order.lease_id, order.generation)
+                    self._desk.detach(order)
+                case ReportOrder():
+                    self._link.send(HoldersReport(token=order.token, holders=self._desk.living()))
+                case StopOrder():
+                    self._stop.set()
+
+
+@contextlib.contextmanager
+def _signals(stop: asyncio.Event) -> Iterator[None]:
+    """Let SIGTERM and SIGINT end the agent in good order."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)

@@ -1,0 +1,95 @@
+"""Tickets: which processes the agent expects.
+
+Rules of this module: an agent knows digests, never tickets; each is good for one use, whatever came of it;
+the newest for a lease is the only one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from jupyter_gpupool.cluster.errors import StaleTicket
+from jupyter_gpupool.protocol.messages import PrepareOrder
+
+#: How long a process waits for a ticket that the pool has not announced yet, seconds.
+ANNOUNCE_SECONDS = 2.0
+_NEW_ONE = "Ask the pool for the lease again: it gives a new ticket while the lease still waits."
+
+
+@dataclass(slots=True)
+class _Expected:
+    order: PrepareOrder
+    until: float
+    used: bool = False
+
+
+class TicketBook:
+    """The tickets that an agent expects.
+
+    Parameters
+    ----------
+    clock : callable
+        Monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._by_lease: dict[str, _Expected] = {}
+        self._announced = asyncio.Event()
+
+    def expect(self, order: PrepareOrder) -> None:
+        """Expect the holder of a lease instead of what was expected for it; ignore older generations."""
+        known = self._by_lease.get(order.lease_id)
+        if known is not None and known.order.generation > order.generation:
+            return
+        self._forget_old()
+        self._by_lease[order.lease_id] = _Expected(order, self._clock() + order.expires_seconds)
+        self._announced.set()
+        self._announced = asyncio.Event()
+
+    def revoke(self, lease_id: str, generation: int) -> None:
+        """Expect nobody for this lease any more."""
+        known = self._by_lease.get(lease_id)
+        if known is not None and known.order.generation <= generation:
+            del self._by_lease[lease_id]
+
+    async def redeem(self, ticket: str) -> PrepareOrder:
+        """Use a ticket up, and return what was ordered for it.
+
+        Raises
+        ------
+        StaleTicket
+            If it is unknown (also after a short wait), used or expired.
+        """
+        digest = hashlib.sha256(ticket.encode()).hexdigest()
+        try:
+            async with asyncio.timeout(ANNOUNCE_SECONDS):
+                while (found := self._find(digest)) is None:
+                    await self._announced.wait()
+        except TimeoutError:
+            raise StaleTicket("No lease on this node waits for this ticket.", hint=_NEW_ONE) from None
+        if found.used:
+            raise StaleTicket(f"This ticket of lease {found.order.lease_id} was used before.", hint=_NEW_ONE)
+        if self._clock() >= found.until:
+            raise StaleTicket(f"This ticket of lease {found.order.lease_id} has expired.", hint=_NEW_ONE)
+        found.used = True
+        return found.order
+
+    def _find(self, digest: str) -> _Expected | None:
+        """Look at every ticket, each in constant time."""
+        found = None
+        for expected in self._by_lease.values():
+            if hmac.compare_digest(expected.order.ticket_sha256, digest):
+                found = expected
+        return found
+
+    def _forget_old(self) -> None:
+        """Drop what expired long ago; until then its reason can still be told."""
+        now = self._clock()
+        for lease_id in [key for key, expected in self._by_lease.items() if now > expected.until + 60]:
+            del self._by_lease[lease_id]
