@@ -31,7 +31,7 @@ from jupyter_gpupool.backends.enforcer import Enforcer
 from jupyter_gpupool.backends.groupplan import plan_groups
 from jupyter_gpupool.backends.machine import Machine
 from jupyter_gpupool.backends.neighbours import Neighbour, Neighbours
-from jupyter_gpupool.backends.processtree import ProcessTable
+from jupyter_gpupool.backends.processtree import ProcessTable, ProcessWatch
 from jupyter_gpupool.backends.procfs import ProcFS
 from jupyter_gpupool.backends.treememory import MemoryMeter
 from jupyter_gpupool.backends.undo import ComputeRung, MemoryRung, Undo, dump_undo, load_undo
@@ -61,14 +61,14 @@ class CPUBackend(Backend):
         memory: MemoryRung = MemoryRung.AUTO,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._compute, self._memory, self._clock = compute, memory, clock
+        self._compute, self._memory = compute, memory
         self._procfs = ProcFS()
         self._groups = ControlGroups()
         self._device = CPUDevice(Machine())
         self._enforcer = Enforcer(self._procfs, self._groups)
         self._meter = MemoryMeter(self._procfs, clock)
         self._neighbours = Neighbours()
-        self._seen: tuple[float, ProcessTable] | None = None
+        self._processes = ProcessWatch(self._procfs, clock)
 
     def discover(self) -> list[DeviceReport]:
         """Report the CPU with the cores and memory that are really usable."""
@@ -120,7 +120,7 @@ class CPUBackend(Backend):
 
     def _begin(self, lease_id: str, undo: Undo, share: ShareOrder, holder: ProcessMark) -> None:
         """Refuse a tree that is too large, record how it is, and choose its cores."""
-        tree = self._tree(ProcessTable(self._procfs), lease_id, undo, holder)
+        tree = self._tree(self._processes.look(holder), lease_id, undo, holder)
         refuse_larger(undo, self._meter.measure(tree, share.memory_bytes), share, holder)
         self._neighbours.take_over(lease_id, undo, tree)
         _refuse_untouchable(self._enforcer.remember(undo, tree))
@@ -150,7 +150,7 @@ class CPUBackend(Backend):
         tree: list[ProcessMark] = []
         wanted: dict[ProcessMark, int] = {}
         for number in range(_MOST_PASSES):
-            table = ProcessTable(self._procfs)
+            table = self._processes.look(holder)
             tree = self._tree(table, lease_id, undo, holder)
             born = self._enforcer.inherit(undo, tree, table)
             changed, refused = self._enforcer.limit_compute(undo, tree, afresh=afresh and number == 0)
@@ -173,7 +173,7 @@ class CPUBackend(Backend):
         uid = refuse_foreign(self._procfs, holder)
         undo = load_undo(attachment)
         before = copy.deepcopy(undo)
-        tree = self._tree(ProcessTable(self._procfs), lease_id, undo, holder)
+        tree = self._tree(self._processes.look(holder), lease_id, undo, holder)
         refuse_larger(undo, self._meter.measure(tree, share.memory_bytes), share, holder)
         if undo.compute is ComputeRung.AFFINITY:
             undo.cores = self._choose(lease_id, undo, share)
@@ -197,7 +197,7 @@ class CPUBackend(Backend):
         """Give every process of the tree back what it had, until a look finds nothing more to do."""
         refused: list[int] = []
         for _ in range(_MOST_PASSES):
-            table = ProcessTable(self._procfs)
+            table = self._processes.look(holder)
             tree = self._tree(table, lease_id, undo, holder)
             born = bool(undo.processes) and self._enforcer.inherit(undo, tree, table)
             changed, refused = self._enforcer.restore(undo, tree)
@@ -216,7 +216,7 @@ class CPUBackend(Backend):
         """
         undo = load_undo(attachment)
         share, holder = attachment.share, attachment.holder
-        table = self._table()
+        table = self._processes.look(holder, within_seconds=_TABLE_SECONDS)
         tree = self._tree(table, attachment.lease_id, undo, holder)
         memory = self._meter.measure(tree, share.memory_bytes)
         with _translated(f"The limits of lease {attachment.lease_id} cannot be kept up"):
@@ -229,15 +229,9 @@ class CPUBackend(Backend):
             attachment.undo = dump_undo(undo)
         used = memory.used_bytes if tree else None
         self._note(attachment, undo).used_bytes = used
-        return LeaseSample(lease_id=attachment.lease_id, memory_used_bytes=used, processes=len(tree))
-
-    def _table(self) -> ProcessTable:
-        """Return a look at all processes that is fresh enough for a watch."""
-        now = self._clock()
-        if self._seen is None or now - self._seen[0] > _TABLE_SECONDS:
-            self._seen = (now, ProcessTable(self._procfs))
-            self._meter.forget_others({stat.mark for stat in self._seen[1].processes.values()})
-        return self._seen[1]
+        return LeaseSample(
+            lease_id=attachment.lease_id, memory_used_bytes=used, processes=len(memory.data_bytes)
+        )
 
     # --- shared -------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ started them.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import cached_property
 
 from jupyter_gpupool.backends.base import ProcessMark
@@ -17,6 +17,8 @@ from jupyter_gpupool.backends.procfs import ProcessStat, ProcFS
 #: The pool's own detached processes, as they are started with ``python -m``.
 _POOL_MODULE = "jupyter_gpupool"
 _POOL_COMMANDS = frozenset({"serve", "agent"})
+#: After how many seconds all processes are looked at again, and not only the new ones.
+_REBUILD_SECONDS = 4.0
 
 
 class ProcessTable:
@@ -26,11 +28,14 @@ class ProcessTable:
     ----------
     procfs : ProcFS
         Where to look.
+    earlier : ProcessTable, optional
+        A table of a moment ago: only what is new since is looked at.
     """
 
-    def __init__(self, procfs: ProcFS) -> None:
+    def __init__(self, procfs: ProcFS, earlier: ProcessTable | None = None) -> None:
         self._procfs = procfs
-        self.processes = procfs.processes()
+        known = None if earlier is None else earlier.processes
+        self.processes: dict[int, ProcessStat] = procfs.processes(known)
 
     @cached_property
     def _children(self) -> dict[int, list[int]]:
@@ -50,6 +55,11 @@ class ProcessTable:
         """Say whether exactly this process ran at that moment."""
         stat = self.processes.get(mark.pid)
         return stat is not None and stat.start_ticks == mark.start_ticks
+
+    def contradicts(self, mark: ProcessMark) -> bool:
+        """Say whether another process had that pid at that moment."""
+        stat = self.processes.get(mark.pid)
+        return stat is not None and stat.start_ticks != mark.start_ticks
 
     def ancestors(self, pid: int) -> list[int]:
         """List the parents of a process, nearest first."""
@@ -108,3 +118,37 @@ class ProcessTable:
             words[at : at + 2] == ["-m", _POOL_MODULE] and words[at + 2] in _POOL_COMMANDS
             for at in range(len(words) - 2)
         )
+
+
+class ProcessWatch:
+    """Keeps a table fresh at little cost.
+
+    New processes are seen at each look. That a process ended or has another parent is seen when all are
+    looked at again; nothing is done to a process without looking at it first, so that costs no care.
+
+    Parameters
+    ----------
+    procfs : ProcFS
+        Where to look.
+    clock : callable
+        Monotonic seconds.
+    """
+
+    def __init__(self, procfs: ProcFS, clock: Callable[[], float]) -> None:
+        self._procfs = procfs
+        self._clock = clock
+        self._table: ProcessTable | None = None
+        self._looked = self._rebuilt = 0.0
+
+    def look(self, holder: ProcessMark, *, within_seconds: float = 0.0) -> ProcessTable:
+        """Return a table that is at most so old, and in which the holder is unless it ended."""
+        now = self._clock()
+        table = self._table
+        if table is None or now - self._rebuilt > _REBUILD_SECONDS:
+            table, self._rebuilt, self._looked = ProcessTable(self._procfs), now, now
+        elif now - self._looked >= within_seconds:
+            table, self._looked = ProcessTable(self._procfs, table), now
+            if table.contradicts(holder):  # its pid was another process's when that was looked at
+                table, self._rebuilt = ProcessTable(self._procfs), now
+        self._table = table
+        return table

@@ -8,7 +8,7 @@ read trees made of plain files.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -145,14 +145,18 @@ class ProcFS:
         stat = self.stat(mark.pid)
         return stat is not None and stat.start_ticks == mark.start_ticks and not stat.over
 
-    def processes(self) -> dict[int, ProcessStat]:
-        """Look at every process that runs now, by pid; zombies are left out."""
+    def processes(self, known: Mapping[int, ProcessStat] | None = None) -> dict[int, ProcessStat]:
+        """Look at every process that runs now, by pid; zombies are left out.
+
+        Those that are in ``known`` and still there are not looked at again.
+        """
         found = {}
         for entry in os.scandir(self.root):
             if entry.name.isdigit():
-                stat = self.stat(int(entry.name))
+                pid = int(entry.name)
+                stat = (known or {}).get(pid) or self.stat(pid)
                 if stat is not None and not stat.over:
-                    found[stat.pid] = stat
+                    found[pid] = stat
         return found
 
     def threads(self, pid: int) -> list[int]:

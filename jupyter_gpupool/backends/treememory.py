@@ -16,6 +16,8 @@ from jupyter_gpupool.backends.procfs import ProcessStatus, ProcFS
 #: For how long the measured part of a process's memory that it shares with others is taken as unchanged,
 #: seconds: measuring it costs about 15 ms a GiB.
 _MEASURED_SECONDS = 10.0
+#: How many processes' parts are kept before all are measured again; most of so many have ended.
+_MOST_PARTS = 10_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,10 +77,6 @@ class MemoryMeter:
             used_bytes=used, data_bytes={mark.pid: status.data_bytes for mark, status in sizes.items()}
         )
 
-    def forget_others(self, living: set[ProcessMark]) -> None:
-        """Drop what was measured of processes that are gone."""
-        self._parts = {mark: part for mark, part in self._parts.items() if mark in living}
-
     def _own_bytes(self, mark: ProcessMark, status: ProcessStatus, exactly: bool) -> int:
         """Return a process's part of the memory that it is in; the whole where that cannot be read."""
         resident, now = status.resident_bytes or 0, self._clock()
@@ -88,5 +86,7 @@ class MemoryMeter:
         own = self._procfs.proportional_bytes(mark.pid)
         if own is None or resident == 0:
             return resident if own is None else own
+        if len(self._parts) > _MOST_PARTS:
+            self._parts.clear()
         self._parts[mark] = (now, own / resident)
         return own
