@@ -99,7 +99,7 @@ async def run_agent(settings: AgentSettings) -> int:
 
     lock = await asyncio.to_thread(lockfile.hold, settings.runtime / names.AGENT_LOCK)
     try:
-        backends = make_backends(settings.emulate, beside=settings.emulate_beside)
+        backends = make_backends(settings.emulate, settings.emulate_beside)
         await _Agent(settings, backends).run()
     finally:
         os.close(lock)
