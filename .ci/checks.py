@@ -92,7 +92,7 @@ def run_all(tally: Tally, python: str, scratch: Path) -> None:
     )
     if not made:
         return
-    for target in ("lint", "types", "contracts"):
+    for target in ("lint", "types", "contracts", "front-end"):
         tally.check(f"make {target}", partial(shell, "make", target, environment=environment))
     tally.check("the front end's lock names no registry", lockfile_names_no_host)
     for name, arguments in (
