@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from tornado import httputil
@@ -20,6 +21,8 @@ from tornado.tcpclient import TCPClient
 from jupyter_gpupool.client.calls import CONNECT_SECONDS, Connection
 from jupyter_gpupool.client.errors import PoolUnreachable, from_answer
 from jupyter_gpupool.protocol.names import API_PREFIX
+
+T = TypeVar("T")
 
 #: The service sends at least a comment every 15 s; after this many seconds of silence the stream is broken.
 SILENCE_SECONDS = 40.0
@@ -127,7 +130,7 @@ async def server_events(connection: Connection) -> AsyncGenerator[ServerEvent, N
     finally:
         stream.close()
         if reader is not None:
-            await asyncio.wait([reader])
+            await asyncio.gather(reader, return_exceptions=True)
 
 
 async def _open(connection: Connection) -> IOStream:
@@ -157,7 +160,7 @@ async def _send(http: HTTP1Connection, connection: Connection) -> None:
 
 async def _read(answer: _Answer, connection: Connection) -> AsyncIterator[ServerEvent]:
     """Turn what arrives into events."""
-    status = await asyncio.wait_for(answer.started, SILENCE_SECONDS)
+    status = await _bounded(answer.started, connection)
     if status != 200:
         body = await _next_chunk(answer, connection) if status else None
         raise from_answer(status, body or b"") if status else _broken(connection, "closed the event stream")
@@ -170,8 +173,12 @@ async def _read(answer: _Answer, connection: Connection) -> AsyncIterator[Server
 
 async def _next_chunk(answer: _Answer, connection: Connection) -> bytes | None:
     """Wait for the next bytes, but not for ever."""
+    return await _bounded(answer.chunks.get(), connection)
+
+
+async def _bounded(waiting: Awaitable[T], connection: Connection) -> T:
     try:
-        return await asyncio.wait_for(answer.chunks.get(), SILENCE_SECONDS)
+        return await asyncio.wait_for(waiting, SILENCE_SECONDS)
     except TimeoutError as error:
         raise _broken(connection, f"has been silent for {SILENCE_SECONDS:.0f} s") from error
 

@@ -147,9 +147,9 @@ class PoolClient:
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 return self._send(call)
-            except (ReadTimeoutError, ConnectTimeoutError) as error:
-                raise self._unreachable("does not answer in time") from error
             except HTTPError as error:
+                if _hangs(error):
+                    raise self._unreachable("does not answer in time") from error
                 if self._reconnect is None or attempt == _ATTEMPTS:
                     raise self._unreachable(_in_words(error)) from error
             if attempt > 1:
@@ -178,6 +178,13 @@ class PoolClient:
             f"The pool at {self.connection.url} (from {self.connection.source.value}) {what}.",
             hint="See `jupyter gpupool status`.",
         )
+
+
+def _hangs(error: HTTPError) -> bool:
+    """Tell whether a transport error means that waiting longer, or asking again, would not help."""
+    # A refused connection is a kind of ConnectTimeoutError to the library.
+    timed_out = isinstance(error, ReadTimeoutError | ConnectTimeoutError)
+    return timed_out and not isinstance(error, NewConnectionError)
 
 
 def _in_words(error: HTTPError) -> str:
