@@ -79,7 +79,9 @@ class Metrics:
         writable : bool
             Whether the journal can be written.
         """
-        counts = dict.fromkeys((state for state in LeaseState if state is not LeaseState.ENDED), 0)
+        counts: dict[LeaseState, int] = dict.fromkeys(
+            (state for state in LeaseState if state is not LeaseState.ENDED), 0
+        )
         for state in states:
             counts[state] += 1
         for state, count in counts.items():

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from jupyter_gpupool.core.devices import Device
 from jupyter_gpupool.core.events import HolderSeen
 from jupyter_gpupool.protocol.messages import (
+    ApplyRefusedReport,
     AttachedReport,
     DetachedReport,
     DevicesReport,
@@ -44,6 +45,8 @@ class NodeBook:
     def __init__(self) -> None:
         self.nodes: dict[str, NodeEntry] = {}
         self.lease_memory: dict[str, int | None] = {}
+        #: Why an agent could not put a new size in force, by lease; taken by whoever waits for it.
+        self.refusals: dict[str, str] = {}
         #: Grows with every `SampleReport`, so that watchers know of new readings.
         self.samples = 0
 
@@ -71,6 +74,8 @@ class NodeBook:
         if entry is None:
             return
         match report:
+            case ApplyRefusedReport():
+                self.refusals[report.lease_id] = report.detail
             case AttachedReport():
                 seen = HolderSeen(
                     lease_id=report.lease_id,
@@ -81,6 +86,7 @@ class NodeBook:
                 entry.holders[report.lease_id] = seen
             case ExitedReport() | DetachedReport():
                 entry.holders.pop(report.lease_id, None)
+                self.refusals.pop(report.lease_id, None)
                 self.lease_memory.pop(report.lease_id, None)
             case DevicesReport():
                 entry.devices = {device.id: device_of(node_id, device) for device in report.devices}

@@ -30,11 +30,12 @@ class Usage:
     async def of(self, who: Principal) -> list[UsageDoc]:
         """Return what this owner has used; of others nothing is shown."""
         await self._host.settled()
+        # taken before the journal is asked: a lease that ends meanwhile is counted once
+        live = [lease for lease in self._host.leases.values() if lease.owner == who.owner]
+        now_ms = self._clock.now_ms()
         ended = await self._journal.read(lambda journal: journal.usage())
         used_milli_ms = sum(row.used_milli_ms for row in ended if row.owner == who.owner)
         count = sum(row.leases for row in ended if row.owner == who.owner)
-        now_ms = self._clock.now_ms()
-        live = [lease for lease in self._host.leases.values() if lease.owner == who.owner]
         used_milli_ms += sum(usage_until(lease, now_ms) for lease in live)
         return [
             UsageDoc(

@@ -12,7 +12,7 @@ import zlib
 from jupyter_gpupool._version import version
 from jupyter_gpupool.core.devices import Device
 from jupyter_gpupool.core.errors import UnknownLease
-from jupyter_gpupool.core.leases import EndReason, Lease, LeaseState
+from jupyter_gpupool.core.leases import Lease, LeaseState
 from jupyter_gpupool.core.queue import QueueEntry
 from jupyter_gpupool.protocol.messages import (
     AttachDoc,
@@ -30,23 +30,7 @@ from jupyter_gpupool.service.clock import PoolClock
 from jupyter_gpupool.service.host import PoolHost
 from jupyter_gpupool.service.nodes import NodeBook
 from jupyter_gpupool.service.tickets import TicketBook
-
-#: Why a lease ended, for a person.
-ENDED = {
-    EndReason.RELEASED: "Released.",
-    EndReason.CANCELLED: "Cancelled while it waited.",
-    EndReason.ABANDONED: "Ended: nobody was listening for it any more.",
-    EndReason.WAIT_EXPIRED: "Ended: it waited for as long as was asked for.",
-    EndReason.HOLD_EXPIRED: "Ended: it was held for as long as was asked for.",
-    EndReason.ATTACH_EXPIRED: "Ended: its holder did not attach in time.",
-    EndReason.ATTACH_REFUSED: "Ended: its holder could not be put under the limits.",
-    EndReason.RESTART_EXPIRED: "Ended: its kernel did not come back in time.",
-    EndReason.HOLDER_EXITED: "Ended: its holder's process ended.",
-    EndReason.KERNEL_SHUTDOWN: "Ended: its kernel was shut down.",
-    EndReason.KERNEL_DEAD: "Ended: its kernel died, and was not restarted.",
-    EndReason.AGENT_LOST: "Ended: the agent of its node was away for too long.",
-    EndReason.ADMIN_ENDED: "Ended by an administrator.",
-}
+from jupyter_gpupool.service.words import ENDED
 
 
 class Views:
@@ -305,6 +289,10 @@ def _natural(name: str) -> tuple[str, int]:
     """Sort ``cuda2`` before ``cuda10``."""
     stem = name.rstrip("0123456789")
     return stem, int(name[len(stem) :] or 0)
+
+
+def _first(value: int | None, otherwise: int) -> int:
+    return otherwise if value is None else value
 
 
 def _seconds(milliseconds: int) -> float:

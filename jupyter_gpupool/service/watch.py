@@ -22,6 +22,8 @@ class Watch:
         self._queue_timer: asyncio.TimerHandle | None = None
         #: Grows with every change of the pool, and of any reading.
         self.version = 0
+        #: True when nothing will change any more.
+        self.closed = False
 
     def leases_changed(self, lease_ids: Iterable[str]) -> None:
         """Wake those who wait for one of these leases."""
@@ -80,6 +82,7 @@ class Watch:
 
     def close(self) -> None:
         """Wake everybody: nothing will change any more."""
+        self.closed = True
         if self._queue_timer is not None:
             self._queue_timer.cancel()
         self.leases_changed(list(self._leases))

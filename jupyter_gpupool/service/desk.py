@@ -1,0 +1,246 @@
+"""What a principal can do with leases: the calls behind the HTTP handlers.
+
+Rule of this module: a lease that is not the principal's own does not exist for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from jupyter_gpupool.cluster.journal import IdempotencyRow
+from jupyter_gpupool.core.errors import IllegalTransition, UnknownLease
+from jupyter_gpupool.core.events import LeaseRequested, ReleaseRequested, ResizeRequested, WaiterLost
+from jupyter_gpupool.core.leases import EndReason, Holder, Lease, LeaseState, Want
+from jupyter_gpupool.protocol.codec import decode
+from jupyter_gpupool.protocol.messages import LeaseDoc, LeaseRequest, ResizeRequest
+from jupyter_gpupool.service import validate
+from jupyter_gpupool.service.auth import Forbidden, Principal
+from jupyter_gpupool.service.clock import PoolClock
+from jupyter_gpupool.service.dispatch import Dispatcher
+from jupyter_gpupool.service.errors import LimitsRefusedByAgent
+from jupyter_gpupool.service.host import PoolHost
+from jupyter_gpupool.service.idempotency import KEY_MS, KeyBook, body_sha256
+from jupyter_gpupool.service.ids import LeaseIds
+from jupyter_gpupool.service.nodes import NodeBook
+from jupyter_gpupool.service.views import Views
+from jupyter_gpupool.service.waiters import Waiters
+from jupyter_gpupool.service.watch import Watch
+
+#: How long an answer waits for the agent to expect a holder, seconds.
+PREPARE_SECONDS = 5.0
+#: How long the answer to a release waits for the agent's confirmation, seconds.
+RELEASE_SECONDS = 5.0
+#: How long the answer to a resize waits for the agent, seconds.
+RESIZE_SECONDS = 10.0
+#: Longest long poll, seconds.
+POLL_SECONDS = 60.0
+#: For how long a queued lease may be without a listener after the service was started anew, seconds.
+RETURN_SECONDS = 30.0
+
+
+class Desk:
+    """Takes the requests of principals.
+
+    Parameters
+    ----------
+    host, views, keys, dispatcher, book, watch, clock
+        The parts of the service that requests concern.
+    waiter_grace_seconds : float
+        How long a queued lease may be without a listener.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: PoolHost,
+        views: Views,
+        keys: KeyBook,
+        dispatcher: Dispatcher,
+        book: NodeBook,
+        watch: Watch,
+        clock: PoolClock,
+        waiter_grace_seconds: float,
+    ) -> None:
+        self._host = host
+        self._views = views
+        self._keys = keys
+        self._dispatcher = dispatcher
+        self._book = book
+        self._watch = watch
+        self._clock = clock
+        self._ids = LeaseIds(lambda: clock.read().wall_ms)
+        self._waiters = Waiters(waiter_grace_seconds, self._waiter_lost)
+
+    def open(self) -> None:
+        """Give the waiters of an earlier service time to come back."""
+        for lease in self._host.leases.values():
+            if lease.state is LeaseState.QUEUED:
+                self._waiters.queued(lease.id, grace_seconds=RETURN_SECONDS)
+
+    def close(self) -> None:
+        """Stop all timers."""
+        self._waiters.close()
+
+    # --- requests -------------------------------------------------------------------------------
+
+    async def request(self, who: Principal, body: bytes, key: str | None) -> LeaseDoc:
+        """Ask for a lease; with the key of an earlier request the answer is about that one's lease."""
+        wanted = validate.lease_request(decode(body, LeaseRequest))
+        validate.idempotency_key(key)
+        row = IdempotencyRow(
+            owner=who.owner,
+            key=key or "",
+            body_sha256=body_sha256(who.kernel_id, body) if key else "",
+            lease_id=self._ids.mint(),
+            expires_ms=self._clock.now_ms() + KEY_MS,
+        )
+        if key:
+            lease_id = await self._keys.once(row, lambda row: self._create(who, wanted, row))
+        else:
+            lease_id = row.lease_id
+            await self._create(who, wanted, row)
+        lease = await self._own(who, lease_id)
+        if lease.state is LeaseState.QUEUED:
+            self._waiters.queued(lease.id)
+        return await self._show(who, lease)
+
+    async def _create(self, who: Principal, wanted: LeaseRequest, row: IdempotencyRow) -> None:
+        now = self._clock.read()
+        event = LeaseRequested(
+            now_ms=now.now_ms,
+            wall_ms=now.wall_ms,
+            lease_id=row.lease_id,
+            owner=who.owner,
+            holder=_holder(who, wanted),
+            want=Want(
+                compute_milli=wanted.compute_milli,
+                memory_bytes=wanted.memory_bytes,
+                kind=wanted.kind,
+                device=wanted.device,
+            ),
+            wait_ms=validate.milliseconds(wanted.wait_seconds),
+            hold_ms=validate.milliseconds(wanted.hold_seconds),
+        )
+        await self._host.submit(event, row if row.key else None)
+
+    # --- one lease ------------------------------------------------------------------------------
+
+    async def _own(self, who: Principal, lease_id: str) -> Lease:
+        lease = await self._host.find(lease_id)
+        if lease is None or not who.may_touch(lease):
+            raise UnknownLease(
+                f"There is no lease {lease_id[:80]}.", hint="List the leases to see which exist."
+            )
+        return lease
+
+    async def _show(self, who: Principal, lease: Lease) -> LeaseDoc:
+        """Make the document; of a lease that was just granted, when its holder can attach."""
+        doc = self._views.lease(lease, who)
+        if lease.state is not LeaseState.ATTACHING or doc.attach is not None:
+            return doc
+        await self._dispatcher.prepared(lease, PREPARE_SECONDS)
+        return self._views.lease(await self._own(who, lease.id), who)
+
+    async def look(self, who: Principal, lease_id: str, since: str | None, wait_seconds: float) -> LeaseDoc:
+        """Show a lease; with ``since``, as soon as its tag is another one, or after ``wait_seconds``."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + (min(wait_seconds, POLL_SECONDS) if since is not None else 0.0)
+        lease = await self._own(who, lease_id)
+        with self._listening(lease):
+            while True:
+                await self._host.settled()
+                doc = await self._show(who, await self._own(who, lease_id))
+                left = until - loop.time()
+                if doc.tag != since or left <= 0 or doc.state is LeaseState.ENDED:
+                    return doc
+                await self._watch.lease(lease_id, left, queued=doc.state is LeaseState.QUEUED)
+
+    @contextmanager
+    def _listening(self, lease: Lease) -> Iterator[None]:
+        if lease.state is not LeaseState.QUEUED:
+            yield
+            return
+        with self._waiters.listening(lease.id, still_queued=lambda: self._queued(lease.id)):
+            yield
+
+    def _queued(self, lease_id: str) -> bool:
+        lease = self._host.leases.get(lease_id)
+        return lease is not None and lease.state is LeaseState.QUEUED
+
+    def _waiter_lost(self, lease_id: str) -> None:
+        if self._queued(lease_id):
+            now = self._clock.read()
+            self._host.post(WaiterLost(now_ms=now.now_ms, wall_ms=now.wall_ms, lease_id=lease_id))
+
+    async def resize(self, who: Principal, lease_id: str, body: bytes) -> LeaseDoc:
+        """Ask for another size, and wait until it is in force or refused."""
+        wanted = validate.resize_request(decode(body, ResizeRequest))
+        await self._own(who, lease_id)
+        self._book.refusals.pop(lease_id, None)
+        now = self._clock.read()
+        event = ResizeRequested(
+            now_ms=now.now_ms,
+            wall_ms=now.wall_ms,
+            lease_id=lease_id,
+            compute_milli=wanted.compute_milli,
+            memory_bytes=wanted.memory_bytes,
+        )
+        await self._host.submit(event)
+        lease = await self._until(who, lease_id, RESIZE_SECONDS, lambda lease: not lease.pending)
+        refusal = self._book.refusals.pop(lease_id, None)
+        if refusal is not None:
+            raise LimitsRefusedByAgent(refusal, hint="The size of the lease is what it was.")
+        if lease.state is LeaseState.ENDED:
+            raise UnknownLease(f"Lease {lease_id} ended meanwhile.", hint=self._views.reason(lease))
+        return self._views.lease(lease, who)
+
+    async def release(self, who: Principal, lease_id: str, reason: EndReason) -> LeaseDoc:
+        """End a lease, and wait a while for the agent's confirmation. Ending it again changes nothing."""
+        lease = await self._own(who, lease_id)
+        if lease.state not in (LeaseState.ENDING, LeaseState.ENDED):
+            now = self._clock.read()
+            event = ReleaseRequested(now_ms=now.now_ms, wall_ms=now.wall_ms, lease_id=lease_id, reason=reason)
+            try:
+                await self._host.submit(event)
+            except (UnknownLease, IllegalTransition):
+                await self._host.settled()  # something else ended it at the same time
+        lease = await self._until(who, lease_id, RELEASE_SECONDS, _is_ended)
+        return self._views.lease(lease, who)
+
+    async def release_kernel(self, who: Principal, kernel_id: str, reason: EndReason) -> list[LeaseDoc]:
+        """End every lease of one kernel."""
+        if who.kernel_id and who.kernel_id != kernel_id:
+            raise Forbidden("A kernel can end its own leases only.", hint="Use the owner's token.")
+        mine = [
+            lease.id
+            for lease in self._host.leases.values()
+            if lease.holder.kernel_id == kernel_id and who.may_touch(lease)
+        ]
+        return list(await asyncio.gather(*(self.release(who, lease_id, reason) for lease_id in mine)))
+
+    async def _until(
+        self, who: Principal, lease_id: str, timeout_seconds: float, done: Callable[[Lease], bool]
+    ) -> Lease:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + timeout_seconds
+        while True:
+            lease = await self._own(who, lease_id)
+            left = until - loop.time()
+            if done(lease) or left <= 0 or lease.state is LeaseState.ENDED:
+                return lease
+            await self._watch.lease(lease_id, left)
+
+
+def _is_ended(lease: Lease) -> bool:
+    return lease.state is LeaseState.ENDED
+
+
+def _holder(who: Principal, wanted: LeaseRequest) -> Holder:
+    """Take the kernel from the token, never from the body."""
+    label = validate.label(wanted.holder.label)
+    if who.kernel_id:
+        return Holder(key=who.kernel_id, kernel_id=who.kernel_id, label=label, restartable=True)
+    return Holder(key=wanted.holder.key or secrets.token_hex(8), label=label)

@@ -1,0 +1,112 @@
+"""What comes in from the agents: to the book, and as events to the host.
+
+Rule of this module: reports of one node are taken in their order; nothing here waits for the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from jupyter_gpupool.core.events import AgentLeft, DevicesReported, Event
+from jupyter_gpupool.protocol.messages import (
+    AttachedReport,
+    DevicesReport,
+    HelloReport,
+    HoldersReport,
+    Report,
+    SampleReport,
+)
+from jupyter_gpupool.service.clock import PoolClock
+from jupyter_gpupool.service.dispatch import Dispatcher
+from jupyter_gpupool.service.host import PoolHost
+from jupyter_gpupool.service.nodes import NodeBook
+from jupyter_gpupool.service.reports import holders_event, joined, lease_event
+from jupyter_gpupool.service.tickets import TicketBook
+from jupyter_gpupool.service.watch import Watch
+
+_log = logging.getLogger(__name__)
+
+
+class Inbox:
+    """Takes reports, and sees to it that agents are asked for their holders now and then.
+
+    Parameters
+    ----------
+    host, book, dispatcher, tickets, watch, clock
+        The parts of the service that reports concern.
+    sweep_seconds : float
+        Pause between two reconcile sweeps.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: PoolHost,
+        book: NodeBook,
+        dispatcher: Dispatcher,
+        tickets: TicketBook,
+        watch: Watch,
+        clock: PoolClock,
+        sweep_seconds: float,
+    ) -> None:
+        self._host = host
+        self._book = book
+        self._dispatcher = dispatcher
+        self._tickets = tickets
+        self._watch = watch
+        self._clock = clock
+        self._sweep_seconds = sweep_seconds
+
+    async def take(self, node_id: str, reports: list[Report]) -> None:
+        """Take what an agent reports."""
+        for report in reports:
+            match report:
+                case HelloReport():
+                    _log.info("The agent of %s (%s) has joined", report.hostname, node_id)
+                    self._host.post(joined(self._book.hello(report), self._clock.read()))
+                case SampleReport():
+                    if self._book.sample(node_id, report):
+                        self._devices(node_id)
+                    self._watch.readings_changed()
+                case DevicesReport():
+                    self._book.note(node_id, report)
+                    self._devices(node_id)
+                case _:
+                    self._lease(node_id, report)
+
+    def _lease(self, node_id: str, report: Report) -> None:
+        now = self._clock.read()
+        self._book.note(node_id, report)
+        event: Event | None
+        if isinstance(report, HoldersReport):
+            event = holders_event(node_id, report, self._dispatcher.asked_ms(report.token), now)
+        else:
+            event = lease_event(node_id, report, now)
+        if isinstance(report, AttachedReport):
+            self._tickets.forget(report.lease_id)
+        if event is not None:
+            self._host.post(event)
+
+    def _devices(self, node_id: str) -> None:
+        entry = self._book.nodes.get(node_id)
+        if entry is not None:
+            now = self._clock.read()
+            devices = tuple(entry.devices.values())
+            self._host.post(
+                DevicesReported(now_ms=now.now_ms, wall_ms=now.wall_ms, node_id=node_id, devices=devices)
+            )
+
+    async def left(self, node_id: str) -> None:
+        """Note that the connection to an agent is lost."""
+        _log.warning("The agent of node %s is away", node_id)
+        self._book.left(node_id)
+        now = self._clock.read()
+        self._host.post(AgentLeft(now_ms=now.now_ms, wall_ms=now.wall_ms, node_id=node_id))
+
+    async def sweep(self) -> None:
+        """Ask all agents for their holders, again and again; ends when it is cancelled."""
+        while True:
+            await asyncio.sleep(self._sweep_seconds)
+            for node_id in list(self._book.nodes):
+                self._dispatcher.ask_holders(node_id)

@@ -1,0 +1,237 @@
+"""The pool service, put together.
+
+Rules of this module: it is the composition root; what it starts it ends, in the reverse order; the runtime
+file is written when everything listens, and removed before anything stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import sys
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any
+
+from jupyter_gpupool.cluster.control import ControlPlane
+from jupyter_gpupool.cluster.journal import Journal
+from jupyter_gpupool.cluster.supervisor import AgentSupervisor
+from jupyter_gpupool.cluster.tls import ensure_control_tls
+from jupyter_gpupool.protocol import names, paths
+from jupyter_gpupool.protocol.messages import Report
+from jupyter_gpupool.service import housekeeping, lifecycle
+from jupyter_gpupool.service.activity import Activity
+from jupyter_gpupool.service.api import make_server
+from jupyter_gpupool.service.auth import Authenticator
+from jupyter_gpupool.service.clock import PoolClock
+from jupyter_gpupool.service.desk import Desk
+from jupyter_gpupool.service.dispatch import Dispatcher
+from jupyter_gpupool.service.handlers import Context
+from jupyter_gpupool.service.host import PoolHost
+from jupyter_gpupool.service.idempotency import KEYS, KeyBook
+from jupyter_gpupool.service.inbox import Inbox
+from jupyter_gpupool.service.journaling import JournalThread
+from jupyter_gpupool.service.metrics import Metrics
+from jupyter_gpupool.service.nodes import NodeBook
+from jupyter_gpupool.service.settings import ServiceSettings
+from jupyter_gpupool.service.tickets import TicketBook
+from jupyter_gpupool.service.usage import Usage
+from jupyter_gpupool.service.views import Views
+from jupyter_gpupool.service.watch import Watch
+
+_log = logging.getLogger(__name__)
+
+#: How long agents may take to hear that the pool ends, seconds.
+GOODBYE_SECONDS = 2.0
+#: How long a thread may keep the interpreter while another one waits, seconds. The journal's thread waits
+#: after each statement; with Python's 5 ms, each of them would add up to that to a commit.
+SWITCH_SECONDS = 0.0005
+#: Loopback by its names.
+LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
+
+
+async def run_service(settings: ServiceSettings) -> int:
+    """Run a pool service until it is told to end, or an embedded one is not used any more.
+
+    Returns
+    -------
+    int
+        The exit status.
+
+    Raises
+    ------
+    ServiceRuns
+        If another one runs in the same runtime directory.
+    JournalError
+        If the journal cannot be used.
+    CannotListen
+        If the port cannot be had.
+    """
+    paths.private_directory(settings.runtime, variable=names.ENV_RUNTIME_DIR)
+    sys.setswitchinterval(SWITCH_SECONDS)
+    with lifecycle.only_service(settings.runtime):
+        journal = Journal.open(settings.journal)
+        try:
+            service = _Service(settings, journal)
+        except BaseException:
+            journal.close()
+            raise
+        await service.run()
+    return 0
+
+
+class _Service:
+    """One pool service."""
+
+    def __init__(self, settings: ServiceSettings, journal: Journal) -> None:
+        self._settings = settings
+        self.clock = PoolClock(0)
+        self.clock = PoolClock(journal.pool_time(self.clock.read().wall_ms))
+        now_ms = self.clock.now_ms
+        live, rows = journal.live_leases(), journal.recent_keys(now_ms(), KEYS)
+        self.metrics, self.watch, self.book = Metrics(), Watch(), NodeBook()
+        self.activity, self.tickets = Activity(), TicketBook(now_ms)
+        self.journal = JournalThread(journal, self.clock, self.metrics)
+        self.control = ControlPlane(
+            tls=ensure_control_tls(settings.runtime / names.TLS_DIR),
+            on_reports=self._reports,
+            on_left=self._left,
+            worker_ttl_seconds=settings.worker_ttl_seconds,
+        )
+        self.dispatcher = Dispatcher(self.control, self.tickets, self.watch, now_ms)
+        self.host = PoolHost(
+            config=settings.config,
+            live=live,
+            journal=self.journal,
+            clock=self.clock,
+            book=self.book,
+            dispatcher=self.dispatcher,
+            watch=self.watch,
+        )
+        self.inbox = Inbox(
+            host=self.host,
+            book=self.book,
+            dispatcher=self.dispatcher,
+            tickets=self.tickets,
+            watch=self.watch,
+            clock=self.clock,
+            sweep_seconds=settings.sweep_seconds,
+        )
+        self.views = Views(
+            host=self.host,
+            book=self.book,
+            tickets=self.tickets,
+            clock=self.clock,
+            embedded=settings.embedded,
+        )
+        self.desk = Desk(
+            host=self.host,
+            views=self.views,
+            keys=KeyBook(rows, self.journal, now_ms),
+            dispatcher=self.dispatcher,
+            book=self.book,
+            watch=self.watch,
+            clock=self.clock,
+            waiter_grace_seconds=settings.waiter_grace_seconds,
+        )
+        self.supervisor = AgentSupervisor(settings.runtime, _agent_arguments(settings))
+
+    async def _reports(self, node_id: str, reports: list[Report]) -> None:
+        await self.inbox.take(node_id, reports)
+
+    async def _left(self, node_id: str) -> None:
+        await self.inbox.left(node_id)
+
+    def _context(self) -> Context:
+        settings = self._settings
+        owners = {settings.owner: paths.owner_token(settings.runtime), **settings.tokens}
+        return Context(
+            auth=Authenticator(owners),
+            desk=self.desk,
+            host=self.host,
+            views=self.views,
+            usage=Usage(self.host, self.journal, self.clock),
+            watch=self.watch,
+            metrics=self.metrics,
+            activity=self.activity,
+            hosts=frozenset({*LOOPBACK_HOSTS, settings.ip, *settings.allowed_hosts}),
+        )
+
+    async def run(self) -> None:
+        """Start everything, wait for the end, and stop everything."""
+        settings = self._settings
+        async with contextlib.AsyncExitStack() as stack:
+            stack.callback(self.journal.close)
+            control = await self.control.start()
+            stack.push_async_callback(self.control.close)
+            stack.push_async_callback(self.dispatcher.close)
+            self.host.start()
+            stack.push_async_callback(self.host.close)
+            self.desk.open()
+            stack.callback(self.desk.close)
+            sockets, url = lifecycle.listen(settings.runtime, settings.ip, settings.port)
+            server = make_server(self._context())
+            server.add_sockets(sockets)
+            stack.push_async_callback(server.close_all_connections)
+            stack.callback(self.watch.close)
+            stack.callback(server.stop)
+            stack.push_async_callback(self._let_agents_go)
+            lifecycle.announce(
+                settings.runtime, url=url, owner=settings.owner, embedded=settings.embedded, control=control
+            )
+            stack.callback(lifecycle.withdraw, settings.runtime)
+            self.supervisor.start()
+            _log.info("The pool of %s is at %s; its journal is %s", settings.owner, url, settings.journal)
+            await self._until_end(stack)
+
+    async def _until_end(self, stack: contextlib.AsyncExitStack) -> None:
+        settings = self._settings
+        await stack.enter_async_context(_background(self.inbox.sweep()))
+        await stack.enter_async_context(
+            _background(housekeeping.prune(self.journal, self.clock, settings.keep_days))
+        )
+        ends = [asyncio.ensure_future(_until_signal())]
+        if settings.embedded:
+            unused = housekeeping.until_unused(self.host, self.activity, settings.idle_exit_seconds)
+            ends.append(asyncio.ensure_future(unused))
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        for end in ends:
+            end.cancel()
+        _log.info("The pool ends; %d leases stay as they are", len(self.host.leases))
+
+    async def _let_agents_go(self) -> None:
+        """End the agent; while there are leases, it stays with their holders and waits for a service."""
+        if self.host.leases:
+            await self.supervisor.close()
+            return
+        await self.dispatcher.stop_agents(self.control.connected, GOODBYE_SECONDS)
+        await self.supervisor.stop()
+
+
+def _agent_arguments(settings: ServiceSettings) -> list[str]:
+    arguments = ["--embedded"] if settings.embedded else []
+    if settings.emulate:
+        arguments += ["--emulate", settings.emulate]
+    if settings.emulate_beside:
+        arguments.append("--emulate-beside")
+    return arguments
+
+
+@contextlib.asynccontextmanager
+async def _background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    task = asyncio.ensure_future(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _until_signal() -> None:
+    """Return at SIGTERM or SIGINT."""
+    loop = asyncio.get_running_loop()
+    told = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told.set)
+    await told.wait()

@@ -1,0 +1,195 @@
+"""What an administrator, or the person at the terminal, decides about a pool service.
+
+Rule of this module: traits are read once, into one frozen value.
+"""
+
+from __future__ import annotations
+
+import getpass
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from traitlets import Bool, Dict, Enum, Float, Int, List, Unicode
+from traitlets.config import Configurable
+
+from jupyter_gpupool.core.config import PoolConfig
+from jupyter_gpupool.core.errors import GPUPoolError
+from jupyter_gpupool.core.policies import ORDERS, PLACEMENTS
+from jupyter_gpupool.protocol import paths
+
+#: File name of the journal in the data directory.
+JOURNAL_FILE = "journal.sqlite3"
+
+
+class BadSettings(GPUPoolError):
+    """Raised when settings contradict each other, or cannot work. The message names the trait."""
+
+    code = "bad_settings"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServiceSettings:
+    """Everything `run_service` is told. Durations are seconds; for the rest see `PoolService`."""
+
+    runtime: Path
+    data: Path
+    owner: str
+    config: PoolConfig = field(default_factory=PoolConfig)
+    ip: str = "127.0.0.1"
+    port: int = 0
+    embedded: bool = False
+    emulate: str = ""
+    emulate_beside: bool = False
+    tokens: Mapping[str, str] = field(default_factory=dict, repr=False)
+    allowed_hosts: tuple[str, ...] = ()
+    sweep_seconds: float = 30.0
+    waiter_grace_seconds: float = 5.0
+    idle_exit_seconds: float = 600.0
+    worker_ttl_seconds: float = 8.0
+    keep_days: float = 30.0
+
+    @property
+    def journal(self) -> Path:
+        """Path of the journal; emulated devices have one of their own: they never mix with real ones."""
+        return (self.data / "emulated" if self.emulate else self.data) / JOURNAL_FILE
+
+
+class PoolService(Configurable):
+    """The pool service: grants leases, and writes down what happens to them."""
+
+    ip = Unicode(
+        "127.0.0.1", help="Address to listen on. Only loopback addresses: there is no TLS here yet."
+    ).tag(config=True)
+    port = Int(
+        0, min=0, max=65535, help="Port to listen on; 0 for the one it had last, or any that is free."
+    ).tag(config=True)
+    emulate = Unicode(
+        "", help="Emulated devices instead of real ones, such as “8xA100-80GB,2xH100-80GB”; empty for none."
+    ).tag(config=True)
+    emulate_beside = Bool(False, help="Offer the real devices beside the emulated ones.").tag(config=True)
+    tokens = Dict(
+        value_trait=Unicode(),
+        key_trait=Unicode(),
+        help="Shared mode: owner to bearer token (at least 16 characters). Empty for a pool of one's own.",
+    ).tag(config=True)
+    allowed_hosts = List(
+        Unicode(), help="Further names that requests may have in their Host header, beside loopback's."
+    ).tag(config=True)
+    order = Enum(sorted(ORDERS), "fifo", help="Who in the queue is next.").tag(config=True)
+    place = Enum(sorted(PLACEMENTS), "best_fit", help="Which device a request gets.").tag(config=True)
+    attach_seconds = Float(60.0, min=1.0, help="How long a granted lease waits for its holder.").tag(
+        config=True
+    )
+    restart_seconds = Float(10.0, min=1.0, help="How long a lease waits for its kernel to come back.").tag(
+        config=True
+    )
+    ending_seconds = Float(
+        30.0, min=1.0, help="How long an agent may take to confirm an end before the device is quarantined."
+    ).tag(config=True)
+    agent_grace_seconds = Float(
+        15.0, min=1.0, help="How long an agent may be away before the leases on its node end."
+    ).tag(config=True)
+    waiter_grace_seconds = Float(
+        5.0, min=0.5, help="How long a request stays in the queue when nobody listens for it."
+    ).tag(config=True)
+    sweep_seconds = Float(
+        30.0, min=0.1, help="How often leases are compared with the processes that live."
+    ).tag(config=True)
+    idle_exit_seconds = Float(
+        600.0, min=1.0, help="An embedded pool ends when it has had no lease and no client for this long."
+    ).tag(config=True)
+    worker_ttl_seconds = Float(
+        8.0, min=2.0, help="How long an agent may be silent on an open connection before it counts as away."
+    ).tag(config=True)
+    keep_days = Float(
+        30.0,
+        min=0.0,
+        help="How long leases that ended are kept in the journal; their usage is kept for ever.",
+    ).tag(config=True)
+
+    def settings(self, *, embedded: bool = False) -> ServiceSettings:
+        """Return everything as one frozen value.
+
+        Raises
+        ------
+        BadSettings
+            If it cannot work.
+        """
+        _check_address(self.ip)
+        _check_tokens(self.tokens, embedded=embedded)
+        return ServiceSettings(
+            runtime=paths.runtime_dir(),
+            data=paths.data_dir(),
+            owner=current_user(),
+            config=self.pool_config(),
+            ip=self.ip,
+            port=self.port,
+            embedded=embedded,
+            emulate=self.emulate,
+            emulate_beside=self.emulate_beside,
+            tokens=dict(self.tokens),
+            allowed_hosts=tuple(self.allowed_hosts),
+            sweep_seconds=self.sweep_seconds,
+            waiter_grace_seconds=self.waiter_grace_seconds,
+            idle_exit_seconds=self.idle_exit_seconds,
+            worker_ttl_seconds=self.worker_ttl_seconds,
+            keep_days=self.keep_days,
+        )
+
+    def pool_config(self) -> PoolConfig:
+        """Return the pool's rules."""
+        return PoolConfig(
+            order=self.order,
+            place=self.place,
+            attach_ms=round(self.attach_seconds * 1000),
+            restart_grace_ms=round(self.restart_seconds * 1000),
+            ending_ms=round(self.ending_seconds * 1000),
+            agent_grace_ms=round(self.agent_grace_seconds * 1000),
+        )
+
+
+def current_user() -> str:
+    """Return the name of this process's user; its uid where it has none."""
+    import os
+
+    try:
+        return getpass.getuser() if not hasattr(os, "getuid") else _name_of(os.getuid())
+    except (OSError, KeyError):
+        return f"uid-{os.getuid()}" if hasattr(os, "getuid") else "user"
+
+
+def _name_of(uid: int) -> str:
+    """Look a uid up; environment variables, which anybody can set, say nothing."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid-{uid}"
+
+
+def _check_address(ip: str) -> None:
+    try:
+        loopback = ip == "localhost" or ipaddress.ip_address(ip).is_loopback
+    except ValueError:
+        loopback = False
+    if not loopback:
+        raise BadSettings(
+            f"PoolService.ip is “{ip}”, which is not a loopback address.",
+            hint="Serving other machines needs TLS, which is not supported yet: use 127.0.0.1.",
+        )
+
+
+def _check_tokens(tokens: Mapping[str, str], *, embedded: bool) -> None:
+    if embedded and tokens:
+        raise BadSettings("PoolService.tokens is for shared pools.", hint="Leave --embedded away.")
+    short = sorted(owner for owner, token in tokens.items() if len(token) < 16 or not owner)
+    if short:
+        raise BadSettings(
+            f"PoolService.tokens has unusable tokens for: {', '.join(short) or '(no name)'}.",
+            hint="Use at least 16 random characters, as secrets.token_hex() of Python makes them.",
+        )
+    if len(set(tokens.values())) < len(tokens):
+        raise BadSettings("PoolService.tokens gives one token to two owners.", hint="Give each its own.")

@@ -1,0 +1,110 @@
+"""What the shape of a message does not say: ranges and lengths.
+
+Rule of this module: what the pool itself refuses is not repeated here, except where a value could not even be
+written down.
+"""
+
+from __future__ import annotations
+
+import math
+
+from jupyter_gpupool.core.errors import InvalidValue
+from jupyter_gpupool.core.leases import EndReason
+from jupyter_gpupool.protocol.messages import LeaseRequest, ResizeRequest
+
+#: Longest name, label or key, characters.
+TEXT = 200
+#: Largest memory size that can be written, bytes.
+MEMORY_BYTES = 2**60
+#: Longest wait or hold, seconds (a hundred years).
+SECONDS = 100 * 366 * 86400.0
+
+#: Reasons that a client may give for an end.
+REASONS = {
+    reason.value: reason
+    for reason in (
+        EndReason.RELEASED,
+        EndReason.CANCELLED,
+        EndReason.KERNEL_SHUTDOWN,
+        EndReason.KERNEL_DEAD,
+    )
+}
+
+
+def lease_request(wanted: LeaseRequest) -> LeaseRequest:
+    """Check the body of a request for a lease."""
+    _size(wanted.compute_milli, wanted.memory_bytes)
+    _text("device", wanted.device)
+    _text("holder.key", wanted.holder.key)
+    _duration("wait_seconds", wanted.wait_seconds, least=0.0)
+    _duration("hold_seconds", wanted.hold_seconds, least=0.001)
+    return wanted
+
+
+def label(text: str) -> str:
+    """Make a label that can be shown anywhere: it is for display, so nothing is refused for it."""
+    return "".join(char if char.isprintable() else " " for char in text[:TEXT]).strip()
+
+
+def resize_request(wanted: ResizeRequest) -> ResizeRequest:
+    """Check the body of a resize."""
+    _size(wanted.compute_milli, wanted.memory_bytes)
+    return wanted
+
+
+def idempotency_key(key: str | None) -> None:
+    """Check the header ``Idempotency-Key``; None when there is none."""
+    if key is not None and not (1 <= len(key) <= TEXT and key.isprintable()):
+        raise InvalidValue(
+            "This Idempotency-Key cannot be used.",
+            hint=f"Send 1 to {TEXT} printable characters, e.g. a UUID.",
+        )
+
+
+def end_reason(text: str) -> EndReason:
+    """Read the query ``reason``."""
+    try:
+        return REASONS[text]
+    except KeyError:
+        raise InvalidValue(
+            f"“{text[:TEXT]}” is not a reason to end a lease.", hint=f"Give one of {', '.join(REASONS)}."
+        ) from None
+
+
+def wait_seconds(text: str) -> float:
+    """Read the query ``wait_seconds``."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds <= SECONDS:
+        raise InvalidValue(f"“{text[:TEXT]}” is not a number of seconds.", hint="Give 0 to 60.")
+    return seconds
+
+
+def milliseconds(seconds: float | None) -> int | None:
+    """Turn a checked duration into whole milliseconds, rounded up."""
+    return None if seconds is None else math.ceil(seconds * 1000)
+
+
+def _size(compute_milli: int, memory_bytes: int | None) -> None:
+    if not 1 <= compute_milli <= 1000:
+        raise InvalidValue(
+            f"compute_milli is {str(compute_milli)[:TEXT]}, which is out of range.",
+            hint="Give 1 to 1000 thousandths of a device.",
+        )
+    if memory_bytes is not None and not 1 <= memory_bytes < MEMORY_BYTES:
+        raise InvalidValue(
+            f"memory_bytes is {str(memory_bytes)[:TEXT]}, which is out of range.",
+            hint="Give a number of bytes, at least 1.",
+        )
+
+
+def _text(name: str, value: str) -> None:
+    if len(value) > TEXT or not value.isprintable():
+        raise InvalidValue(f"{name} cannot be used.", hint=f"Give at most {TEXT} printable characters.")
+
+
+def _duration(name: str, value: float | None, *, least: float) -> None:
+    if value is not None and not least <= value <= SECONDS:
+        raise InvalidValue(f"{name} is {value:g}, which is out of range.", hint="Give a number of seconds.")
