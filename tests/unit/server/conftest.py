@@ -59,10 +59,11 @@ def open_tab(
         return tabs[-1]
 
     async def close_all() -> None:
-        for tab in (tab for tab in tabs if tab.close_code is None):
+        for tab in tabs:
+            already_closed = tab.close_code is not None
             tab.close()
             async with asyncio.timeout(20):
-                while await tab.read_message() is not None:
+                while not already_closed and await tab.read_message() is not None:
                     pass
 
     yield open_one
