@@ -73,10 +73,24 @@ def v2_base(groups: cgroups.ControlGroups, pid: int, controllers: frozenset[str]
 
 def home(groups: cgroups.ControlGroups, pid: int, version: int) -> Path | None:
     """Return the group that a process is in outside ours; None if it is not visible here."""
+    directory = _present(groups, pid, version)
+    return None if directory is None else _without_ours(directory)
+
+
+def leave_ours(groups: cgroups.ControlGroups, pid: int) -> None:
+    """Move a process out of groups of ours, if it is in any."""
+    for version in (1, 2):
+        directory, outside = _present(groups, pid, version), home(groups, pid, version)
+        if outside is not None and outside != directory:
+            with contextlib.suppress(OSError):  # it takes no processes; ours is removed with its lease
+                move(pid, outside)
+
+
+def _present(groups: cgroups.ControlGroups, pid: int, version: int) -> Path | None:
+    """Return the group that a process is in, in the hierarchy in which we make groups."""
     for hierarchy in groups.hierarchies():
         if hierarchy.version == version and (version == 2 or "cpu" in hierarchy.controllers):
-            directory = groups.where(hierarchy, "cpu", pid)
-            return None if directory is None else _without_ours(directory)
+            return groups.where(hierarchy, "cpu", pid)
     return None
 
 

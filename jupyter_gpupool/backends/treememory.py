@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from jupyter_gpupool.backends.base import ProcessMark
 from jupyter_gpupool.backends.procfs import ProcessStatus, ProcFS
 
-#: For how long the measured part of a process's memory that it shares with others is taken as unchanged,
-#: seconds: measuring it costs about 15 ms a GiB.
+#: For how long what a process shares with others is taken as unchanged, seconds: measuring it costs about
+#: 15 ms a GiB. Not where the tree may be over its share: there it is measured each time.
 _MEASURED_SECONDS = 10.0
-#: How many processes' parts are kept before all are measured again; most of so many have ended.
-_MOST_PARTS = 10_000
+#: How many processes are kept before all are measured again; most of so many have ended.
+_MOST_MEASURED = 10_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,15 +60,15 @@ class MemoryMeter:
     def __init__(self, procfs: ProcFS, clock: Callable[[], float] = time.monotonic) -> None:
         self._procfs = procfs
         self._clock = clock
-        #: When a process was last measured, and which part of what is in RAM was its own.
-        self._parts: dict[ProcessMark, tuple[float, float]] = {}
+        #: When a process was last measured, and how much of what it has in RAM counts to others.
+        self._shared: dict[ProcessMark, tuple[float, int]] = {}
 
     def measure(self, tree: Sequence[ProcessMark], share_bytes: int) -> TreeMemory:
         """Measure a tree. Pages that processes share are counted once, so a fork costs what it changes."""
         sizes = {mark: status for mark in tree if (status := self._procfs.status(mark.pid)) is not None}
         resident = [status.resident_bytes for status in sizes.values()]
         used: int | None = None
-        if all(size is not None for size in resident):
+        if sizes and all(size is not None for size in resident):
             used = sum(size or 0 for size in resident)
             if len(sizes) > 1:
                 exactly = used > share_bytes
@@ -80,13 +80,13 @@ class MemoryMeter:
     def _own_bytes(self, mark: ProcessMark, status: ProcessStatus, exactly: bool) -> int:
         """Return a process's part of the memory that it is in; the whole where that cannot be read."""
         resident, now = status.resident_bytes or 0, self._clock()
-        known = self._parts.get(mark)
+        known = self._shared.get(mark)
         if known is not None and not exactly and now - known[0] < _MEASURED_SECONDS:
-            return int(resident * known[1])
+            return max(0, resident - known[1])
         own = self._procfs.proportional_bytes(mark.pid)
-        if own is None or resident == 0:
-            return resident if own is None else own
-        if len(self._parts) > _MOST_PARTS:
-            self._parts.clear()
-        self._parts[mark] = (now, own / resident)
+        if own is None:
+            return resident
+        if len(self._shared) > _MOST_MEASURED:
+            self._shared.clear()
+        self._shared[mark] = (now, resident - own)
         return own

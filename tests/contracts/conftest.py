@@ -1,0 +1,42 @@
+"""Fixtures of the contract tests: each backend, and children for it to hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.contracts.worlds import CPU_MAKERS, MAKERS, World, make_world
+from tests.support.obedient import Child
+
+
+@pytest.fixture(params=MAKERS)
+def world(request: pytest.FixtureRequest) -> World:
+    """Give a backend of each kind."""
+    return make_world(request.param)
+
+
+@pytest.fixture(params=CPU_MAKERS)
+def cpu(request: pytest.FixtureRequest) -> World:
+    """Give the CPU backend with each mechanism."""
+    return make_world(request.param)
+
+
+@pytest.fixture
+def spawn() -> Iterator[Callable[..., Child]]:
+    """Start children that end with the test."""
+    children: list[Child] = []
+
+    def start(*, uid: int | None = None) -> Child:
+        children.append(Child(uid=uid))
+        return children[-1]
+
+    yield start
+    for child in children:
+        child.end()
+
+
+@pytest.fixture
+def child(spawn: Callable[..., Child]) -> Child:
+    """Give one child."""
+    return spawn()
