@@ -63,7 +63,7 @@ def measure(report: Report) -> None:
             empty = asyncio.run(_load(port, seconds / 4, _empty_cycle))
         tokens = {f"owner{number}": f"token-of-owner-{number}-{uuid.uuid4()}" for number in range(OWNERS)}
         config = directory / "pool_config.py"
-        config.write_text(f"c.ServeApp.tokens = {tokens!r}\n")
+        config.write_text(f"c.PoolService.tokens = {tokens!r}\n")
         with serving(environment, "--emulate", EMULATED, f"--config={config}") as (url, _, _):
             cycles = asyncio.run(_measure_pool(urlsplit(url).port or 0, list(tokens.values()), seconds))
     _report(report, disk, syncs, commits, empty, cycles)

@@ -31,6 +31,8 @@ DOORS = {
     "IPython": ("kernel",),
     "rich": ("kernel", "app.py", "cli"),
 }
+#: Errors of the core that no request meets: bugs, which are a 500, and what only agents' reports raise.
+NEVER_ANSWERED = {"InvariantBroken", "DuplicateLease", "StaleReport"}
 
 
 def sources() -> list[Path]:
@@ -212,6 +214,23 @@ def all_errors() -> list[type[GPUPoolError]]:
 def test_every_error_says_when_it_is_raised_and_what_to_do() -> None:
     silent = [kind.__name__ for kind in all_errors() if len((kind.__dict__.get("__doc__") or "").split()) < 5]
     assert not silent
+
+
+def test_every_error_that_a_request_can_meet_has_a_status() -> None:
+    status = importlib.import_module("jupyter_gpupool.service.errors").STATUS
+    answering = re.compile(
+        r"jupyter_gpupool\.(core\.errors|service\.(errors|auth|idempotency|validate|desk|handlers.*))"
+    )
+    without = [
+        f"{kind.__name__} ({kind.code})"
+        for kind in all_errors()
+        if answering.fullmatch(kind.__module__)
+        and not kind.__subclasses__()
+        and kind.code not in status
+        and kind.__name__ not in NEVER_ANSWERED
+    ]
+    assert not without
+    assert not set(status) - {kind.code for kind in all_errors()}, "a status for an error that does not exist"
 
 
 def test_constants_of_the_protocol_say_what_they_mean() -> None:
