@@ -96,9 +96,9 @@ class AppliedSettings:
 
     def apply(self, reply: AttachReply) -> None:
         """Apply what the agent asked this process to do to itself."""
-        baseline = json.dumps(
-            self._baseline | {"environment": {name: os.environ.get(name) for name in reply.environment}}
-        )
+        before = {name: os.environ.get(name) for name in reply.environment}
+        before |= self._baseline.get("environment", {})
+        baseline = json.dumps(self._baseline | {"environment": before})
         for name, value in {**reply.environment, names.ENV_BASELINE: baseline}.items():
             self._before.setdefault(name, os.environ.get(name))
             self._set[name] = os.environ[name] = value
@@ -128,7 +128,10 @@ class AppliedSettings:
 
 
 def _limits_now() -> dict[str, Any]:
-    """Note the limits of this process that a lease may change."""
+    """Note the limits of this process that a lease may change; under another lease, those before it."""
+    if noted := os.environ.get(names.ENV_BASELINE):
+        limits: dict[str, Any] = json.loads(noted)
+        return limits
     if sys.platform != "linux":
         return {}
     import resource

@@ -41,12 +41,14 @@ class ThreadCap:
         """Take the cap off; libraries loaded meanwhile get what they would have taken without it."""
         if self.threads is None:
             return
-        if _torch_threads() == self.threads:  # else the user chose another number: leave it
-            _set_torch_threads(self._torch_before or _default_threads())
+        torch_now = _torch_threads()
         if self._pools_before is not None:
             self._pools_before.restore_original_limits()
         else:
             _pool_limits(_default_threads())
+        if torch_now is not None:  # last: torch shares its pool with the ones above
+            chosen = torch_now != self.threads  # by the user, meanwhile: leave it
+            _set_torch_threads(torch_now if chosen else self._torch_before or _default_threads())
         self.threads = self._pools_before = None
 
 

@@ -1,0 +1,35 @@
+"""What Tab offers after %gpupool."""
+
+from __future__ import annotations
+
+import pytest
+
+from jupyter_gpupool.kernel.complete import completions
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("%gpupool re", ["request", "resize", "release"]),
+        ("gpupool re", ["request", "resize", "release"]),
+        ("x = %gpupool re", ["request", "resize", "release"]),
+        ("%gpupool ", ["request", "resize", "release", "why", "devices", "usage", "--help"]),
+        ("%gpupool request 0.2", ["0.25"]),
+        ("%gpupool request 0.25 --k", ["--kind"]),
+        ("%gpupool request 0.25 --kind c", ["cpu", "cuda"]),
+        ("%gpupool request 0.25 --wait ", ["30s", "2m", "1h"]),
+        ("%gpupool request 0.25 --wait 2m --no", []),
+        ("%gpupool request --memory 2GiB 0", ["0.25", "0.5", "0.75"]),
+        ("%%gpupool 0.5 --no", ["--no-wait"]),
+        ("%gpupool nonsense ", []),
+        ("%gpupool", []),
+        ("%gpupools re", []),
+        ("print('%gpupool re", []),
+    ],
+)
+def test_tab_offers_what_may_come_next(line, offered):
+    assert completions(line) == offered
+
+
+def test_device_names_are_not_worth_starting_a_pool(pool_environment):
+    assert completions("%gpupool request 1 --device ") == []
