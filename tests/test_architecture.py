@@ -29,7 +29,7 @@ DOORS = {
     "dask": ("cluster", "service", "sessions"),
     "distributed": ("cluster", "service", "sessions"),
     "IPython": ("kernel",),
-    "rich": ("kernel", "app.py", "cli"),
+    "rich": ("kernel", "service", "app.py"),
 }
 #: Errors of the core that no request meets: bugs, which are a 500, and what only agents' reports raise.
 NEVER_ANSWERED = {"InvariantBroken", "DuplicateLease", "StaleReport"}
