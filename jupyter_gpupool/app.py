@@ -1,0 +1,277 @@
+"""``jupyter gpupool``: what people and service managers type.
+
+Rules of this module: what is heavy is imported by the command that needs it; errors are one sentence with
+the next step.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+from jupyter_core.application import JupyterApp, base_aliases, base_flags
+from traitlets import Bool
+from traitlets.config import Config
+
+from jupyter_gpupool._version import version
+from jupyter_gpupool.core.errors import GPUPoolError
+from jupyter_gpupool.protocol import names
+from jupyter_gpupool.protocol.paths import data_dir, lock_dir, runtime_dir
+from jupyter_gpupool.service.settings import PoolService
+
+_COMMON_FLAGS = {key: base_flags[key] for key in ("debug", "show-config", "show-config-json")}
+_COMMON_ALIASES = {key: base_aliases[key] for key in ("log-level", "config")}
+
+
+class _App(JupyterApp):  # type: ignore[misc]
+    """Base of all commands."""
+
+    version = version()
+    config_file_name = "jupyter_gpupool_config"
+    aliases: ClassVar[Any] = _COMMON_ALIASES
+    flags: ClassVar[Any] = _COMMON_FLAGS
+
+    def migrate_config(self) -> None:
+        """Leave what IPython 3 left behind alone."""
+
+    def start(self) -> None:
+        """Run the command, and exit with its status; an error of ours is one sentence."""
+        super().start()
+        try:
+            status = self.run()
+        except GPUPoolError as error:
+            print(f"jupyter gpupool: {error}", file=sys.stderr)  # noqa: T201 - this is a command
+            status = 1
+        except (KeyboardInterrupt, BrokenPipeError):
+            status = 130
+        sys.exit(status)
+
+    def run(self) -> int:
+        """Do what the command is for, and return the exit status."""
+        self.print_help()
+        return 0
+
+    def log_to_stderr(self) -> None:
+        """Show what our modules log, with the time."""
+        logging.basicConfig(
+            stream=sys.stderr, level=self.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+        )
+        logging.getLogger("jupyter_gpupool").setLevel(self.log_level)
+
+
+class ServeApp(_App):
+    """Run a pool service in this terminal (or, with --embedded, for this user's notebooks)."""
+
+    name = "jupyter-gpupool-serve"
+    description = __doc__
+    examples = """
+    jupyter gpupool serve                                      # the devices of this machine
+    jupyter gpupool serve --emulate "8xA100-80GB,2xH100-80GB"  # emulated ones
+    """
+    classes: ClassVar[Any] = [PoolService]
+    aliases: ClassVar[Any] = {
+        **_COMMON_ALIASES,
+        "ip": "PoolService.ip",
+        "port": "PoolService.port",
+        "emulate": "PoolService.emulate",
+    }
+    flags: ClassVar[Any] = {
+        **_COMMON_FLAGS,
+        "embedded": (
+            {"ServeApp": {"embedded": True}},
+            "End when no lease and no client is left for a while.",
+        ),
+        "emulate-beside": ({"PoolService": {"emulate_beside": True}}, PoolService.emulate_beside.help),
+    }
+    embedded = Bool(False, help="A user's own pool: it ends when nobody needs it.").tag(config=True)
+
+    def run(self) -> int:
+        """Serve until SIGTERM or Ctrl-C."""
+        import asyncio
+
+        from jupyter_gpupool.service.lifecycle import ServiceRuns
+        from jupyter_gpupool.service.main import run_service
+
+        self.log_to_stderr()
+        settings = PoolService(parent=self).settings(embedded=self.embedded)
+        try:
+            return asyncio.run(run_service(settings))
+        except ServiceRuns as error:
+            return self._second(settings.runtime, error)
+
+    def _second(self, runtime: Path, error: GPUPoolError) -> int:
+        """Say which service runs already; for an embedded one that is as good as having started."""
+        import time
+
+        from jupyter_gpupool.client.embedded import START_SECONDS, find_running
+
+        until = time.monotonic() + START_SECONDS
+        while (winner := find_running(runtime)) is None:
+            if time.monotonic() > until:
+                raise error
+            time.sleep(0.1)
+        self.log.warning(
+            "A pool runs already: %s (pid %d, version %s).", winner.url, winner.pid, winner.version
+        )
+        return 0 if self.embedded else 1
+
+
+class AgentApp(_App):
+    """Run the agent of this machine (a pool service starts it by itself)."""
+
+    name = "jupyter-gpupool-agent"
+    description = __doc__
+    aliases: ClassVar[Any] = {**_COMMON_ALIASES, "emulate": "PoolService.emulate"}
+    flags: ClassVar[Any] = {
+        **_COMMON_FLAGS,
+        "embedded": ({"AgentApp": {"embedded": True}}, "It belongs to a user's own pool."),
+        "emulate-beside": ({"PoolService": {"emulate_beside": True}}, PoolService.emulate_beside.help),
+    }
+    classes: ClassVar[Any] = [PoolService]
+    embedded = Bool(False, help="It belongs to a user's own pool.").tag(config=True)
+
+    def run(self) -> int:
+        """Attach, watch and detach holders until there is nothing to do."""
+        import asyncio
+
+        from jupyter_gpupool.cluster.agent import AgentSettings, run_agent
+
+        self.log_to_stderr()
+        service = PoolService(parent=self)
+        settings = AgentSettings(
+            runtime=runtime_dir(), emulate=service.emulate, emulate_beside=service.emulate_beside
+        )
+        return asyncio.run(run_agent(settings))
+
+
+class StatusApp(_App):
+    """Show the pool: its devices, leases and queue. Starts nothing."""
+
+    name = "jupyter-gpupool-status"
+    description = __doc__
+    flags: ClassVar[Any] = {
+        **_COMMON_FLAGS,
+        "json": ({"StatusApp": {"json": True}}, "Print the pool snapshot as JSON."),
+    }
+    json = Bool(False, help="Print the pool snapshot as JSON.").tag(config=True)
+
+    def run(self) -> int:
+        """Print it; the status is 1 when no pool runs."""
+        from jupyter_gpupool.client.discovery import find_pool
+        from jupyter_gpupool.client.sync import PoolClient
+        from jupyter_gpupool.protocol.codec import encode
+
+        connection = find_pool(autostart=False)
+        client = PoolClient(connection)
+        pool = client.pool()
+        client.close()
+        if self.json:
+            sys.stdout.write(encode(pool).decode() + "\n")
+            return 0
+        from rich.console import Console
+
+        from jupyter_gpupool.service.terminal import print_pool
+
+        print_pool(pool, connection.url, Console())
+        return 0
+
+
+class StopApp(_App):
+    """Stop the pool of this user. Leases keep it from stopping; --force ends them first."""
+
+    name = "jupyter-gpupool-stop"
+    description = __doc__
+    flags: ClassVar[Any] = {
+        **_COMMON_FLAGS,
+        "force": ({"StopApp": {"force": True}}, "End all leases first."),
+    }
+    force = Bool(False, help="End all leases first.").tag(config=True)
+
+    def run(self) -> int:
+        """Stop it, and wait until it has ended."""
+        from jupyter_gpupool.service.stopping import stop_pool
+
+        print(stop_pool(runtime_dir(), force=self.force))  # noqa: T201 - this is a command
+        return 0
+
+
+class ConfigApp(_App):
+    """Show every setting, its value, and where it came from."""
+
+    name = "jupyter-gpupool-config"
+    description = __doc__
+    classes: ClassVar[Any] = [PoolService]
+
+    def run(self) -> int:
+        """Print a table."""
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=False)
+        for column in ("setting", "value", "from"):
+            table.add_column(column, overflow="fold")
+        for row in [*self._places(), *self._settings()]:
+            table.add_row(*row)
+        Console(markup=False).print(table)
+        return 0
+
+    def _places(self) -> Iterator[tuple[str, str, str]]:
+        for what, path, variable in (
+            ("runtime directory", runtime_dir(), names.ENV_RUNTIME_DIR),
+            ("data directory", data_dir(), names.ENV_DATA_DIR),
+            ("device locks", lock_dir(), names.ENV_LOCK_DIR),
+        ):
+            yield what, str(path), f"environment ({variable})" if os.environ.get(variable) else "default"
+        for variable in (names.ENV_URL, names.ENV_AUTOSTART):
+            yield variable, os.environ.get(variable, "(not set)"), "environment"
+
+    def _settings(self) -> Iterator[tuple[str, str, str]]:
+        sources = self._sources()
+        service = PoolService(parent=self)
+        for name in sorted(service.trait_names(config=True)):
+            key = f"PoolService.{name}"
+            value = getattr(service, name)
+            # tokens are secrets: only whose there are is shown
+            shown = f"for {', '.join(sorted(value)) or 'nobody'}" if name == "tokens" else repr(value)
+            yield key, shown, sources.get(key, "default")
+
+    def _sources(self) -> dict[str, str]:
+        """Return where each setting was set last, in the order in which they override each other."""
+        found: dict[str, str] = {}
+        for path in self.loaded_config_files:
+            directory, name = os.path.split(path)
+            for config, file in self._load_config_files(Path(name).stem, path=directory, log=self.log):
+                if os.path.realpath(file) == os.path.realpath(path):
+                    found.update(dict.fromkeys(_keys(config), path))
+        found.update(dict.fromkeys(_keys(self.cli_config), "command line"))
+        return found
+
+
+def _keys(config: Config) -> Iterator[str]:
+    for section, values in config.items():
+        if isinstance(values, Config):
+            yield from (f"{section}.{name}" for name in values)
+
+
+class GPUPoolApp(_App):
+    """Fractions of this machine's accelerators, leased to notebooks."""
+
+    name = "jupyter-gpupool"
+    description = __doc__
+    classes: ClassVar[Any] = [PoolService]
+    subcommands: ClassVar[Any] = {
+        "serve": (ServeApp, "Run a pool service."),
+        "agent": (AgentApp, "Run the agent of this machine."),
+        "status": (StatusApp, "Show the pool: devices, leases, queue."),
+        "config": (ConfigApp, "Show every setting and where it came from."),
+        "stop": (StopApp, "Stop this user's pool."),
+    }
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run ``jupyter gpupool``."""
+    GPUPoolApp.launch_instance(argv)

@@ -1,0 +1,94 @@
+"""The pool as tables for a terminal.
+
+Rule of this module: pure rendering of a `PoolDoc`; no colour carries meaning alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jupyter_gpupool.core.shares import format_compute, format_duration, format_memory
+from jupyter_gpupool.protocol.messages import DeviceDoc, LeaseDoc, PoolDoc
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+
+def print_pool(pool: PoolDoc, url: str, console: Console) -> None:
+    """Print nodes, devices, leases and the queue."""
+    mode = f"{pool.me}'s own pool" if pool.embedded else "pool service"
+    console.print(f"[bold]{mode}[/bold] at {url}, version {pool.version}", highlight=False)
+    for warning in pool.warnings:
+        console.print(f"! {warning}", style="bold", highlight=False, markup=False)
+    console.print(_devices(pool))
+    if pool.leases:
+        console.print(_leases(pool))
+    else:
+        console.print("No leases.")
+
+
+def _table(title: str, *columns: str) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(title=title, box=SIMPLE_HEAD, title_justify="left", title_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _devices(pool: PoolDoc) -> Table:
+    hosts = {node.id: node.hostname for node in pool.nodes}
+    table = _table(
+        f"{_count(len(pool.devices), 'device')}", "node", "device", "model", "free", "state", "use"
+    )
+    for device in pool.devices:
+        free = f"{format_compute(device.free_compute_milli)}, {format_memory(device.free_memory_bytes)}"
+        state = device.withheld or device.health.value
+        host = hosts.get(device.node_id, device.node_id)
+        table.add_row(*_plain(host, device.name, device.model, free, state, _use(device)))
+    return table
+
+
+def _use(device: DeviceDoc) -> str:
+    readings = device.readings
+    percent = "?" if readings.utilization_percent is None else f"{readings.utilization_percent:.0f} %"
+    used = format_memory(readings.memory_used_bytes)
+    return f"{percent}, {used} of {format_memory(device.memory_bytes)}"
+
+
+def _leases(pool: PoolDoc) -> Table:
+    queued = len(pool.queue)
+    title = _count(len(pool.leases) - queued, "lease") + (f", {queued} waiting" if queued else "")
+    table = _table(title, "lease", "owner", "holder", "share", "state", "for", "what happens next")
+    for lease in pool.leases:
+        size = format_compute(lease.compute_milli)
+        memory = f", {format_memory(lease.memory_bytes)}" if lease.memory_bytes is not None else ""
+        owner = f"{lease.owner} (you)" if lease.mine else "somebody else"
+        table.add_row(
+            *_plain(lease.id, owner, _holder(lease), f"{size} of {lease.device or 'a device'}{memory}"),
+            *_plain(_state(lease), format_duration(lease.held_seconds or lease.waited_seconds), lease.reason),
+        )
+    return table
+
+
+def _plain(*cells: str) -> tuple[str, ...]:
+    """Keep what others have typed from being read as markup."""
+    from rich.markup import escape
+
+    return tuple(escape(cell) for cell in cells)
+
+
+def _holder(lease: LeaseDoc) -> str:
+    holder = lease.holder
+    pid = f"pid {holder.pid}" if holder.pid else ""
+    return " ".join(part for part in (holder.label or holder.kernel_id[:8], pid) if part) or "-"
+
+
+def _state(lease: LeaseDoc) -> str:
+    return f"{lease.state.value}, {lease.position}." if lease.position else lease.state.value
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
