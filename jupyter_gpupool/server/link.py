@@ -122,6 +122,11 @@ class PoolLink:
         """Whether the embedded pool may be started, as far as this server is configured."""
         return self._settings.autostart
 
+    @property
+    def configured_url(self) -> str:
+        """The pool's URL as this server is configured; empty when it is to be found."""
+        return self._settings.url
+
     def identity(self) -> Identity | None:
         """Return from what a kernel's token is made; None when that is not known yet."""
         if self.connection is not None and self.pool is not None:

@@ -100,7 +100,11 @@ class PoolProvisioner(LocalProvisioner):
         if not parts.link.may_start:
             env[names.ENV_AUTOSTART] = "0"
         identity = parts.link.identity()
-        if identity is None or identity.token.startswith(KERNEL_PREFIX):
+        if identity is None:
+            if parts.link.configured_url:  # or the kernel would look for, or start, another pool
+                env[names.ENV_URL] = parts.link.configured_url
+            return
+        if identity.token.startswith(KERNEL_PREFIX):
             return
         # Grows with each start, also over servers that run one kernel id after the other.
         self._generation = max(self._generation + 1, int(time.time()))
