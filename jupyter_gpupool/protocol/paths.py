@@ -29,6 +29,23 @@ def _uid() -> int:
     return os.getuid() if hasattr(os, "getuid") else 0
 
 
+def os_user() -> str:
+    """Return the name of this process's user, who owns an embedded pool; ``uid-N`` where it has none.
+
+    Environment variables, which anybody can set, say nothing here.
+    """
+    if not hasattr(os, "getuid"):
+        import getpass
+
+        return getpass.getuser()
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return f"uid-{os.getuid()}"
+
+
 def private_directory(path: Path, *, variable: str) -> Path:
     """Create ``path`` with mode 0700 if it is missing, and check that it is private.
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import getpass
 import logging
 import os
 from dataclasses import dataclass, field
@@ -134,7 +133,7 @@ class PoolLink:
         if self._settings.url or not self._settings.autostart or not _embedded_is_meant():
             return None
         token = paths.owner_token(paths.make_runtime_dir())
-        return Identity(url="", token=token, owner=getpass.getuser())
+        return Identity(url="", token=token, owner=paths.os_user())
 
     def leases_of(self, kernel_id: str) -> list[str]:
         """Return the ids of the leases that a kernel holds, as far as is known."""
