@@ -47,7 +47,9 @@ def _operation(document: dict[str, Any], method: str, path: str, operation: dict
     if parameters := operation.get("parameters"):
         lines += ["", "| parameter | in | meaning |", "| --- | --- | --- |"]
         for parameter in (_resolved(document, one) for one in parameters):
-            lines.append(f"| `{parameter['name']}` | {parameter['in']} | {_text(parameter.get('description'))} |")
+            lines.append(
+                f"| `{parameter['name']}` | {parameter['in']} | {_text(parameter.get('description'))} |"
+            )
     lines += ["", "| answer | body | when |", "| --- | --- | --- |"]
     for status, reference in operation["responses"].items():
         answer = _resolved(document, reference)

@@ -29,7 +29,9 @@ def options() -> str:
     """Return the traits of each configurable class."""
     parts = []
     for kind, where in _CONFIGURABLES.items():
-        parts.append(f"### {kind.__name__}\n\n{where}.\n\n| name | default | what it does |\n| --- | --- | --- |")
+        parts.append(
+            f"### {kind.__name__}\n\n{where}.\n\n| name | default | what it does |\n| --- | --- | --- |"
+        )
         for name, trait in sorted(kind.class_own_traits(config=True).items()):
             help_text = sentence(" ".join((trait.help or "").split()))
             parts.append(f"| `{name}` | `{trait.default_value_repr()}` | {help_text} |")

@@ -119,7 +119,9 @@ def table() -> str:
     lines += ["", "| in state | event | next state | what happened |", "| --- | --- | --- | --- |"]
     for state, row in LEASE_TRANSITIONS.items():
         for event, after in row.items():
-            lines.append(f"| `{state.name}` | {_words(event)} | `{after.name}` | {events.get(event.name, '')} |")
+            lines.append(
+                f"| `{state.name}` | {_words(event)} | `{after.name}` | {events.get(event.name, '')} |"
+            )
     reasons = _meanings(EndReason)
     lines += ["", "| why a lease ended | what it means |", "| --- | --- |"]
     lines += [f"| `{reason.value}` | {reasons.get(reason.name, '')} |" for reason in EndReason]
