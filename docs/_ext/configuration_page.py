@@ -10,7 +10,8 @@ from jupyter_gpupool.service.settings import PoolService
 
 #: Class -> where it is configured.
 _CONFIGURABLES = {
-    PoolService: "The pool service: `jupyter gpupool serve --PoolService.NAME=VALUE`, or `jupyter_gpupool_config.py`",
+    PoolService: "The pool service: `jupyter gpupool serve --PoolService.NAME=VALUE`, or "
+    "`jupyter_gpupool_config.py`",
     GPUPoolExtension: "The Jupyter Server extension: `jupyter lab --GPUPoolExtension.NAME=VALUE`, or "
     "`jupyter_server_config.py`",
 }

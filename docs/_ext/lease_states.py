@@ -8,7 +8,7 @@ from comments import read_comments, sentence
 
 from jupyter_gpupool.core.leases import LEASE_TRANSITIONS, EndReason, LeaseEvent, LeaseState
 
-#: Centre of each state in the picture; a state that is missing here is refused, so that the picture stays true.
+#: Centre of each state in the picture; one that is missing here fails the build, so the picture stays true.
 _PLACES = {
     LeaseState.QUEUED: (110, 90),
     LeaseState.ATTACHING: (390, 90),
@@ -99,7 +99,8 @@ def svg() -> str:
         'aria-label="States of a lease and the events between them">\n'
         "<style>.state{fill:#e8f0fe;stroke:#1a56b0;stroke-width:1.5}"
         ".name{font:600 15px sans-serif;text-anchor:middle;fill:#123}"
-        ".event{font:12.5px sans-serif;text-anchor:middle;fill:#333;paint-order:stroke;stroke:#fff;stroke-width:4px}"
+        ".event{font:12.5px sans-serif;text-anchor:middle;fill:#333;"
+        "paint-order:stroke;stroke:#fff;stroke-width:4px}"
         ".arrow{fill:none;stroke:#667;stroke-width:1.3;marker-end:url(#head)}</style>\n"
         '<defs><marker id="head" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="8" markerHeight="8" '
         'orient="auto-start-reverse"><path d="M0,0L10,5L0,10z" fill="#667"/></marker></defs>\n'
