@@ -41,12 +41,12 @@ class _Membership(SchedulerPlugin):  # type: ignore[misc]
 
     name = "gpupool-membership"
 
-    def __init__(self, lost: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(self, lost: Callable[[str], None]) -> None:
         self._lost = lost
 
-    async def remove_worker(self, scheduler: Any, worker: str, **_: Any) -> None:
+    def remove_worker(self, scheduler: Any, worker: str, **_: Any) -> None:
         """Pass on that a worker is gone, whatever the cause."""
-        await self._lost(worker)
+        self._lost(worker)
 
 
 class ControlPlane:
@@ -87,6 +87,9 @@ class ControlPlane:
         self._addresses: dict[str, str] = {}
         self._nodes: dict[str, str] = {}
         self._turns: dict[str, asyncio.Lock] = {}
+        #: Nodes whose connection was lost, and the pool does not know yet.
+        self._leaving: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def connected(self) -> frozenset[str]:
@@ -128,6 +131,7 @@ class ControlPlane:
         if self._scheduler is not None:
             await self._scheduler.close(reason="the pool service ends")
             self._scheduler = None
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         self._addresses.clear()
         self._nodes.clear()
         self._stack.close()
@@ -161,7 +165,7 @@ class ControlPlane:
         if self._scheduler is None or worker not in self._scheduler.workers:
             return UNKNOWN
         if reports and isinstance(reports[0], HelloReport):
-            await self._welcome(worker, reports[0])
+            self._welcome(worker, reports[0])
         node_id = self._nodes.get(worker)
         if node_id is None:
             return UNKNOWN
@@ -173,13 +177,14 @@ class ControlPlane:
     async def _hand_on(self, node_id: str, reports: list[Report]) -> str:
         """Give reports to the pool; a fault there is logged, and the agent joins again."""
         try:
+            await self._say_left(node_id)
             await self._on_reports(node_id, reports)
         except Exception:
             logger.exception("Reports of node %s could not be handled", node_id)
             return UNKNOWN
         return TAKEN
 
-    async def _welcome(self, worker: str, hello: HelloReport) -> None:
+    def _welcome(self, worker: str, hello: HelloReport) -> None:
         """Make ``worker`` the connection of its node, in place of an older one."""
         if hello.format != names.FORMAT:
             logger.warning(
@@ -190,19 +195,33 @@ class ControlPlane:
             return
         older = self._addresses.get(hello.node_id)
         if older is not None and older != worker:
-            await self._lost(older)
+            self._lost(older)
         self._addresses[hello.node_id] = worker
         self._nodes[worker] = hello.node_id
 
-    async def _lost(self, worker: str) -> None:
-        """Forget a connection, and tell the pool unless the node has a newer one."""
+    def _lost(self, worker: str) -> None:
+        """Forget a connection at once, and tell the pool when its turn comes."""
         node_id = self._nodes.pop(worker, None)
-        if node_id is None or self._addresses.get(node_id) != worker:
+        if node_id is None:
             return
         del self._addresses[node_id]
-        if self._closing:
-            return
+        if not self._closing:
+            self._leaving.add(node_id)
+            task = asyncio.ensure_future(self._tell_left(node_id))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _tell_left(self, node_id: str) -> None:
         async with self._turn(node_id):
+            try:
+                await self._say_left(node_id)
+            except Exception:
+                logger.exception("The loss of node %s could not be handled", node_id)
+
+    async def _say_left(self, node_id: str) -> None:
+        """Tell the pool of a loss before anything newer of that node; the caller has its turn."""
+        if node_id in self._leaving:
+            self._leaving.discard(node_id)
             await self._on_left(node_id)
 
     def _turn(self, node_id: str) -> asyncio.Lock:

@@ -25,7 +25,8 @@ _NEW_ONE = "Ask the pool for the lease again: it gives a new ticket while the le
 class _Expected:
     order: PrepareOrder
     until: float
-    used: bool = False
+    #: Why it is good for nothing any more; empty while it is.
+    spent: str = ""
 
 
 class TicketBook:
@@ -56,7 +57,7 @@ class TicketBook:
         """Expect nobody for this lease any more."""
         known = self._by_lease.get(lease_id)
         if known is not None and known.order.generation <= generation:
-            del self._by_lease[lease_id]
+            known.spent = "is of a lease that has ended"
 
     async def redeem(self, ticket: str) -> PrepareOrder:
         """Use a ticket up, and return what was ordered for it.
@@ -73,11 +74,11 @@ class TicketBook:
                     await self._announced.wait()
         except TimeoutError:
             raise StaleTicket("No lease on this node waits for this ticket.", hint=_NEW_ONE) from None
-        if found.used:
-            raise StaleTicket(f"This ticket of lease {found.order.lease_id} was used before.", hint=_NEW_ONE)
-        if self._clock() >= found.until:
-            raise StaleTicket(f"This ticket of lease {found.order.lease_id} has expired.", hint=_NEW_ONE)
-        found.used = True
+        if not found.spent and self._clock() >= found.until:
+            found.spent = "has expired"
+        if found.spent:
+            raise StaleTicket(f"This ticket of {found.order.lease_id} {found.spent}.", hint=_NEW_ONE)
+        found.spent = "was used before"
         return found.order
 
     def _find(self, digest: str) -> _Expected | None:
@@ -89,7 +90,7 @@ class TicketBook:
         return found
 
     def _forget_old(self) -> None:
-        """Drop what expired long ago; until then its reason can still be told."""
+        """Drop what expired long ago; until then it can be told why a ticket is no good."""
         now = self._clock()
         for lease_id in [key for key, expected in self._by_lease.items() if now > expected.until + 60]:
             del self._by_lease[lease_id]

@@ -1,8 +1,8 @@
 """A holder: a plain Python process that shows tickets when it is told to.
 
-It reads commands from stdin, one JSON object a line, and answers each with one line: ``attach`` shows a ticket on
-a socket and answers with what the agent said, ``limits`` with its limits, ``thread`` starts a thread, ``spawn`` a
-child, ``exit`` ends it. It imports nothing of ours, so that it is small and starts fast.
+It reads commands from stdin, one JSON object a line, and answers each with one line: ``attach`` shows a
+ticket on a socket and answers with what the agent said, ``limits`` with its limits, ``thread`` starts a
+thread, ``spawn`` a child, ``exit`` ends it. It imports nothing of ours, so that it is small and starts fast.
 """
 
 from __future__ import annotations

@@ -206,7 +206,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 @contextlib.asynccontextmanager
 async def node_bench() -> AsyncIterator[NodeBench]:
-    """A node in the test's own runtime directory."""
+    """Give a node in the test's own runtime directory."""
     bench = NodeBench(paths.make_runtime_dir())
     try:
         yield bench
