@@ -51,7 +51,7 @@ def _memory(undo: Undo, share: ShareOrder, uid: int, agent_uid: int) -> Isolatio
     group = next((each for each in undo.groups if each.memory), None)
     if undo.memory is MemoryRung.CGROUP and group is not None:
         strength, note = _strength(group, uid, agent_uid)
-        mechanism = "control group memory.max, after a soft RLIMIT_DATA"
+        mechanism = "soft RLIMIT_DATA, then control group memory.max"
     else:
         strength, mechanism = Strength.SOFT, "soft RLIMIT_DATA, process tree summed"
         note = (

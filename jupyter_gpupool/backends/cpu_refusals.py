@@ -33,7 +33,7 @@ def check_share(lease_id: str, share: ShareOrder, device_id: str) -> None:
         raise BackendError(f"{lease_id!r} is not the id of a lease.")
     if not 1 <= share.compute_milli <= WHOLE_MILLI or share.memory_bytes < 1:
         raise BackendError(
-            f"A share of {share.compute_milli} thousandths, {share.memory_bytes} bytes is none."
+            f"{share.compute_milli} thousandths with {share.memory_bytes} bytes is not a share of a device."
         )
 
 

@@ -18,6 +18,9 @@ from jupyter_gpupool.backends.rlimits import data_limits, lower, set_soft_data_l
 from jupyter_gpupool.backends.treememory import TreeMemory
 from jupyter_gpupool.backends.undo import GroupRecord, MemoryRung, ProcessRecord, Undo
 
+#: Room in a group's memory limit for page tables and the like: one part in so many, and so many bytes.
+_KERNEL_PART, _KERNEL_BYTES = 32, 16 * 2**20
+
 
 class Enforcer:
     """Acts on processes.
@@ -135,9 +138,14 @@ class Enforcer:
 
     @staticmethod
     def _limit_group(group: Path, used_bytes: int, share_bytes: int) -> None:
-        """Limit a group's memory: what its processes took before they came here is charged elsewhere."""
+        """Limit a group's memory, with room for what the kernel charges to it beside the processes' own.
+
+        What its processes took before they came here is charged elsewhere. The soft limit comes first: it
+        makes allocations fail, and this one kills.
+        """
         charged = sum(cgroups.group_statistic(group, name) or 0 for name in ("anon", "shmem"))
-        leasegroups.set_memory(group, max(0, share_bytes - max(0, used_bytes - charged)))
+        room = share_bytes // _KERNEL_PART + _KERNEL_BYTES
+        leasegroups.set_memory(group, share_bytes + room - min(share_bytes, max(0, used_bytes - charged)))
 
     # --- looking ------------------------------------------------------------------------------------
 

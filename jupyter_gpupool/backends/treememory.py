@@ -38,12 +38,13 @@ class TreeMemory:
     def allowance(self, pid: int, share_bytes: int, *, bounded: bool) -> int | None:
         """Return which RLIMIT_DATA lets a process take what the tree has left, and no more.
 
-        None if that cannot be known now. With ``bounded`` it is never more than the share itself.
+        None if that cannot be known now. It is never more than the share itself, except for a process
+        that reserved more than that before, where another limit holds it too (not ``bounded``).
         """
         if self.used_bytes is None or pid not in self.data_bytes:
             return None
         limit = self.data_bytes[pid] + max(0, share_bytes - self.used_bytes)
-        return min(limit, share_bytes) if bounded else limit
+        return min(limit, share_bytes) if bounded or self.data_bytes[pid] <= share_bytes else limit
 
 
 class MemoryMeter:
