@@ -22,9 +22,8 @@ def run_cell(shell: Any, body: str) -> None:
     """
     __tracebackhide__ = True
     # One empty line takes the place of the magic's, so that the line numbers are those of the cell.
-    raw = "\n" + body
-    source = shell.transform_cell(raw)
-    name = shell.compile.cache(source, shell.execution_count, raw_code=raw)
+    source = "\n" + shell.transform_cell(body)
+    name = shell.compile.cache(source, shell.execution_count, raw_code="\n" + body)
     nodes = shell.transform_ast(shell.compile.ast_parse(source, filename=name)).body
     shown = _shown(shell, nodes, body)
     for node in nodes:

@@ -97,11 +97,13 @@ def _why(arguments: Namespace) -> render.Rendering:
     if this_process().held or kind is not None:
         lease = this_process().only_lease(kind)
         reason = lease.why() or lease.state.value
-        return render.sentence(f"{render.share_of(lease.doc)}: {reason}.")
+        return render.sentence(f"{render.share_of(lease.doc)}: {reason.rstrip('.')}.")
     waiting = [entry for entry in api.pool().queue if entry.mine]
     if not waiting:
         return render.sentence("This process holds no lease, and none of your requests waits.")
-    return render.sentence("\n".join(f"Position {entry.position}: {entry.reason}." for entry in waiting))
+    return render.sentence(
+        "\n".join(f"Position {entry.position}: {entry.reason.rstrip('.')}." for entry in waiting)
+    )
 
 
 def _devices(_: Namespace) -> render.Rendering:

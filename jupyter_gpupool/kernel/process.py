@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jupyter_gpupool.client.calls import Connection
+from jupyter_gpupool.client.calls import Connection, Source
 from jupyter_gpupool.client.discovery import find_pool
 from jupyter_gpupool.client.sync import PoolClient
 from jupyter_gpupool.kernel.errors import NothingHeld, WhichLease
@@ -20,6 +21,11 @@ from jupyter_gpupool.kernel.errors import NothingHeld, WhichLease
 if TYPE_CHECKING:
     from jupyter_gpupool.core.devices import DeviceKind
     from jupyter_gpupool.kernel.api import Lease
+
+#: How long a pool that was just started may take until its first device is shown, seconds.
+_FIRST_NODE_SECONDS = 10.0
+#: Pause between two looks, seconds.
+_LOOK_SECONDS = 0.05
 
 
 class Process:
@@ -51,8 +57,17 @@ class Process:
     def client(self) -> PoolClient:
         """The client; the pool is found (and started) on first use."""
         if self._client is None:
-            self._client = PoolClient(self._find(), reconnect=self._find)
+            found = self._find()
+            self._client = PoolClient(found, reconnect=self._find)
+            if found.source is Source.STARTED:
+                self._await_first_node(self._client)
         return self._client
+
+    def _await_first_node(self, client: PoolClient) -> None:
+        """Give the agent of a pool that was just started a moment to join: an empty pool says little."""
+        deadline = time.monotonic() + _FIRST_NODE_SECONDS
+        while not client.devices() and time.monotonic() < deadline:
+            time.sleep(_LOOK_SECONDS)
 
     def _find(self) -> Connection:
         url, token = self._explicit or (None, None)

@@ -30,8 +30,8 @@ class WaitingLine(Protocol):
 def describe(doc: LeaseDoc) -> str:
     """Say what a request waits for, without the time."""
     if doc.state is not LeaseState.QUEUED:
-        return doc.reason or "granted; waiting for the agent"
-    reason = doc.reason or "waiting for room"
+        return doc.reason.rstrip(".") or "granted; waiting for the agent"
+    reason = doc.reason.rstrip(".") or "waiting for room"
     return f"{reason} (position {doc.position})" if doc.position is not None else reason
 
 

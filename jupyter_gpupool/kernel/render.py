@@ -122,12 +122,18 @@ def in_force(doc: LeaseDoc, resource: Resource) -> str:
 
 
 def _entry(entry: IsolationDoc) -> str:
-    note = f" ({entry.note})" if entry.note else ""
+    """Say which limit is in force, how well it holds, and by what."""
     if entry.strength is Strength.NONE:
-        return f"{entry.limit or 'no limit'}, not enforced{note}"
-    if entry.verified is Verified.PENDING:
-        return f"{entry.limit}, not yet in force: {entry.strength.value}, by {entry.mechanism}{note}"
-    return f"{entry.limit}, {entry.strength.value}, by {entry.mechanism} ({entry.verified.value}){note}"
+        return f"{entry.limit or 'no limit'}, not enforced"
+    strength = entry.strength.value
+    pending = "not yet in force: " if entry.verified is Verified.PENDING else ""
+    mechanism = entry.mechanism.removeprefix(f"{strength} ")
+    return f"{entry.limit}, {pending}{strength}, by {mechanism}"
+
+
+def _notes(doc: LeaseDoc) -> list[str]:
+    """List what a person should also know of the limits."""
+    return [f"{entry.resource.value}: {entry.note}" for entry in doc.isolation if entry.note]
 
 
 def lease_facts(doc: LeaseDoc) -> list[tuple[str, str]]:
@@ -156,13 +162,16 @@ def lease(doc: LeaseDoc) -> Rendering:
     facts = lease_facts(doc)
     width = max(len(name) for name, _ in facts)
     lines = [f"Lease {doc.id}"] + [f"  {name.ljust(width)}  {value}" for name, value in facts]
+    lines += [f"  {note}" for note in _notes(doc)]
     rows = "".join(
         f'<tr><th scope="row" style="{_CELL}">{html.escape(name)}</th>'
         f'<td style="{_CELL}">{html.escape(value)}</td></tr>'
         for name, value in facts
     )
     caption = f'<caption style="{_CAPTION}">Lease <code>{html.escape(doc.id)}</code></caption>'
-    return Rendering("\n".join(lines), f'<table style="{_TABLE}">{caption}<tbody>{rows}</tbody></table>')
+    notes = "".join(f'<div style="{_NOTE}">{html.escape(note)}</div>' for note in _notes(doc))
+    table = f'<table style="{_TABLE}">{caption}<tbody>{rows}</tbody></table>'
+    return Rendering("\n".join(lines), f"<div>{table}{notes}</div>")
 
 
 def line(doc: LeaseDoc) -> str:

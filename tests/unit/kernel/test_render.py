@@ -33,8 +33,9 @@ HELD = lease_doc(shares=SHARES, isolation=[MEMORY, COMPUTE], memory_bytes=2**31,
 def test_a_lease_says_what_is_in_force_for_each_resource():
     text = render.lease(HELD).text
     assert "0.25 of cpu" in text
-    assert "2.0 GiB, soft, by RLIMIT_DATA, tree summed (read-back); in use: 1.0 GiB" in text
-    assert "1 core, soft, by affinity (read-back) (0.5 of a core rounded up)" in text
+    assert "2.0 GiB, soft, by RLIMIT_DATA, tree summed; in use: 1.0 GiB" in text
+    assert "compute: 0.5 of a core rounded up" in text
+    assert "1 core, soft, by affinity" in text
 
 
 def test_a_limit_that_was_not_looked_at_is_not_yet_in_force():
