@@ -93,9 +93,11 @@ class ServeApp(_App):
         """Serve until SIGTERM or Ctrl-C."""
         import asyncio
 
+        from jupyter_gpupool.backends.shed import shed_inherited_limits
         from jupyter_gpupool.service.lifecycle import ServiceRuns
         from jupyter_gpupool.service.main import run_service
 
+        shed_inherited_limits()
         self.log_to_stderr()
         settings = PoolService(parent=self).settings(embedded=self.embedded)
         try:

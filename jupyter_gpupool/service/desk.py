@@ -24,8 +24,8 @@ from jupyter_gpupool.service.errors import LimitsRefusedByAgent
 from jupyter_gpupool.service.host import PoolHost
 from jupyter_gpupool.service.idempotency import KEY_MS, KeyBook, body_sha256
 from jupyter_gpupool.service.ids import LeaseIds
+from jupyter_gpupool.service.lease_views import LeaseViews
 from jupyter_gpupool.service.nodes import NodeBook
-from jupyter_gpupool.service.views import Views
 from jupyter_gpupool.service.waiters import Waiters
 from jupyter_gpupool.service.watch import Watch
 
@@ -56,7 +56,7 @@ class Desk:
         self,
         *,
         host: PoolHost,
-        views: Views,
+        views: LeaseViews,
         keys: KeyBook,
         dispatcher: Dispatcher,
         book: NodeBook,
@@ -138,11 +138,10 @@ class Desk:
 
     async def _show(self, who: Principal, lease: Lease) -> LeaseDoc:
         """Make the document; of a lease that was just granted, when its holder can attach."""
-        doc = self._views.lease(lease, who)
-        if lease.state is not LeaseState.ATTACHING or doc.attach is not None:
-            return doc
-        await self._dispatcher.prepared(lease, PREPARE_SECONDS)
-        return self._views.lease(await self._own(who, lease.id), who)
+        if lease.state is LeaseState.ATTACHING and not self._views.attachable(lease):
+            await self._dispatcher.prepared(lease, PREPARE_SECONDS)
+            lease = await self._own(who, lease.id)
+        return self._views.lease(lease, who)
 
     async def look(self, who: Principal, lease_id: str, since: str | None, wait_seconds: float) -> LeaseDoc:
         """Show a lease; with ``since``, as soon as its tag is another one, or after ``wait_seconds``."""

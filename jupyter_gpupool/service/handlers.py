@@ -62,14 +62,12 @@ class Handler(web.RequestHandler):
 
     def set_default_headers(self) -> None:
         """Mark every answer: JSON, not to be kept, and findable in the log by its id."""
-        self._headers = httputil.HTTPHeaders(
-            {
-                "Content-Type": "application/json",
-                "Cache-Control": "no-store",
-                "X-Content-Type-Options": "nosniff",
-                "X-Request-Id": secrets.token_hex(8),
-            }
-        )
+        headers = self._headers
+        del headers["Server"]
+        headers["Content-Type"] = "application/json"
+        headers["Cache-Control"] = "no-store"
+        headers["X-Content-Type-Options"] = "nosniff"
+        headers["X-Request-Id"] = secrets.token_hex(8)
 
     def prepare(self) -> None:
         """Refuse requests that are meant for another host, or too large."""
@@ -129,7 +127,7 @@ class Handler(web.RequestHandler):
             return
         error = kwargs.get("exc_info", (None, None, None))[1]
         status, doc = answer_for(self._as_ours(error, status_code))
-        self.set_default_headers()
+        self.clear()
         if status == 401:
             self.set_header("WWW-Authenticate", "Bearer")
         if status == 405:

@@ -19,9 +19,7 @@ from jupyter_gpupool.core.config import PoolConfig
 from jupyter_gpupool.core.effects import Effect, WriteDown
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.core.events import (
-    AgentJoined,
     Event,
-    JournalFailed,
     JournalRecovered,
     LeaseRequested,
     ResizeRequested,
@@ -33,7 +31,6 @@ from jupyter_gpupool.service.clock import PoolClock
 from jupyter_gpupool.service.dispatch import Dispatcher
 from jupyter_gpupool.service.journaling import JournalThread
 from jupyter_gpupool.service.nodes import NodeBook
-from jupyter_gpupool.service.reports import joined
 from jupyter_gpupool.service.watch import Watch
 
 _log = logging.getLogger(__name__)
@@ -89,7 +86,6 @@ class PoolHost:
         dispatcher: Dispatcher,
         watch: Watch,
     ) -> None:
-        self._config = config
         self._journal = journal
         self._clock = clock
         self._book = book
@@ -99,7 +95,6 @@ class PoolHost:
         self.leases: dict[str, Lease] = {lease.id: lease for lease in live}
         self._ended: OrderedDict[str, Lease] = OrderedDict()
         self.pool = Pool(config, leases=live, now_ms=clock.now_ms())
-        self._revisions_before = 0
         self._told_revision = 0
         #: Why the journal cannot be written; None when it can.
         self.failure: JournalUnavailable | None = None
@@ -111,12 +106,10 @@ class PoolHost:
         self._retry_seconds = RETRY_SECONDS[0]
         self._writer: asyncio.Task[None] | None = None
 
-    # --- for everybody --------------------------------------------------------------------------
-
     @property
     def revision(self) -> int:
-        """Grows with every visible change, also when the Pool had to be built anew."""
-        return self._revisions_before + self.pool.revision
+        """Grows with every visible change."""
+        return self.pool.revision
 
     def start(self) -> None:
         """Begin to handle events."""
@@ -166,8 +159,6 @@ class PoolHost:
             return lease
         return await self._journal.read(lambda journal: journal.lease(lease_id))
 
-    # --- the writer -----------------------------------------------------------------------------
-
     def _put(self, item: _Item) -> None:
         self._items.append(item)
         self._arrived.set()
@@ -205,7 +196,7 @@ class PoolHost:
             try:
                 await self._commit(writes, keys)
             except JournalUnavailable as error:
-                batch = [*self._fall_back(error), *self._facts_again(batch, error)]
+                self._fall_back(batch, error)
                 self._unwritten.extend(_writes(batch))
         self._publish(batch)
 
@@ -256,35 +247,24 @@ class PoolHost:
         if len(self._ended) > RECENT:
             self._ended.popitem(last=False)
 
-    # --- a journal that fails -------------------------------------------------------------------
-
-    def _fall_back(self, error: JournalUnavailable) -> list[_Item]:
-        """Build the Pool anew from what is written down, and tell it of the nodes that are here."""
+    def _fall_back(self, batch: Sequence[_Item], error: JournalUnavailable) -> None:
+        """Build the Pool anew from what is written down, and handle what has happened all the same again."""
         _log.error("Nothing is granted until the journal can be written: %s", error)
         self.failure = error
         now = self._clock.read()
-        self._revisions_before += self.pool.revision + 1
-        self.pool = Pool(self._config, leases=self.leases.values(), now_ms=now.now_ms)
-        told: list[Event] = [JournalFailed(now_ms=now.now_ms, wall_ms=now.wall_ms)]
-        told += [joined(entry, now) for entry in self._book.nodes.values()]
-        items = [_Item(event) for event in told]
-        for item, event in zip(items, told, strict=True):
-            self._handle(item, event)
-        self._retry_soon()
-        return items
-
-    def _facts_again(self, batch: Sequence[_Item], error: JournalUnavailable) -> Sequence[_Item]:
-        """Handle the batch again, except for what asks for something: that is refused."""
-        now = self._clock.read()
+        self.pool = self.pool.rebuilt(self.leases.values(), now_ms=now.now_ms)
         for item in batch:
             match item.event:
                 case LeaseRequested() | ResizeRequested():
                     item.effects, item.error = (), error
-                case AgentJoined() | None:
-                    item.effects = ()  # the new Pool was told of all nodes that are here
+                case None:
+                    item.effects = ()
                 case event:
                     self._handle(item, replace(event, now_ms=now.now_ms, wall_ms=now.wall_ms))
-        return batch
+        # what the agents have by now says the rest
+        for node_id in list(self._book.nodes):
+            self._dispatcher.ask_holders(node_id)
+        self._retry_soon()
 
     def _retry_soon(self) -> None:
         loop = asyncio.get_running_loop()

@@ -64,7 +64,8 @@ class Inbox:
             match report:
                 case HelloReport():
                     _log.info("The agent of %s (%s) has joined", report.hostname, node_id)
-                    self._host.post(joined(self._book.hello(report), self._clock.read()))
+                    self._book.hello(report)
+                    self._host.post(joined(report, self._clock.read()))
                 case SampleReport():
                     if self._book.sample(node_id, report):
                         self._devices(node_id)

@@ -32,6 +32,7 @@ from jupyter_gpupool.service.host import PoolHost
 from jupyter_gpupool.service.idempotency import KEYS, KeyBook
 from jupyter_gpupool.service.inbox import Inbox
 from jupyter_gpupool.service.journaling import JournalThread
+from jupyter_gpupool.service.lease_views import LeaseViews
 from jupyter_gpupool.service.metrics import Metrics
 from jupyter_gpupool.service.nodes import NodeBook
 from jupyter_gpupool.service.settings import ServiceSettings
@@ -118,16 +119,17 @@ class _Service:
             clock=self.clock,
             sweep_seconds=settings.sweep_seconds,
         )
+        lease_views = LeaseViews(host=self.host, book=self.book, tickets=self.tickets, clock=self.clock)
         self.views = Views(
             host=self.host,
+            leases=lease_views,
             book=self.book,
-            tickets=self.tickets,
             clock=self.clock,
             embedded=settings.embedded,
         )
         self.desk = Desk(
             host=self.host,
-            views=self.views,
+            views=lease_views,
             keys=KeyBook(rows, self.journal, now_ms),
             dispatcher=self.dispatcher,
             book=self.book,

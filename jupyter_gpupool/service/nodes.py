@@ -1,6 +1,6 @@
-"""What the agents have said: where each can be reached, its devices, its holders, its readings.
+"""What the agents have said beside what concerns the pool: sockets, devices as they are, readings.
 
-Rule of this module: it is what was last reported, kept so that a Pool which is built anew can be told again.
+Rule of this module: it is what was last reported by agents that are connected.
 """
 
 from __future__ import annotations
@@ -8,20 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from jupyter_gpupool.core.devices import Device
-from jupyter_gpupool.core.events import HolderSeen
+from jupyter_gpupool.core.leases import Lease
 from jupyter_gpupool.protocol.messages import (
     ApplyRefusedReport,
-    AttachedReport,
     DetachedReport,
     DevicesReport,
     ExitedReport,
     HelloReport,
-    HoldersReport,
     ReadingsDoc,
     Report,
     SampleReport,
 )
-from jupyter_gpupool.service.convert import device_of, holders_seen, isolation_of
+from jupyter_gpupool.service.convert import device_of
 
 #: A change of unmanaged memory smaller than this is not worth a decision, bytes.
 UNMANAGED_STEP_BYTES = 64 * 2**20
@@ -35,20 +33,17 @@ class NodeEntry:
     hostname: str
     socket: str
     devices: dict[str, Device]
-    holders: dict[str, HolderSeen]
     readings: dict[str, ReadingsDoc] = field(default_factory=dict)
+    lease_memory: dict[str, int | None] = field(default_factory=dict)
 
 
 class NodeBook:
-    """All connected nodes, and the memory that each lease's holder uses."""
+    """All connected nodes."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, NodeEntry] = {}
-        self.lease_memory: dict[str, int | None] = {}
         #: Why an agent could not put a new size in force, by lease; taken by whoever waits for it.
         self.refusals: dict[str, str] = {}
-        #: Grows with every `SampleReport`, so that watchers know of new readings.
-        self.samples = 0
 
     def hello(self, report: HelloReport) -> NodeEntry:
         """Note a (re)connected agent."""
@@ -57,41 +52,26 @@ class NodeBook:
             hostname=report.hostname,
             socket=report.socket,
             devices={device.id: device_of(report.node_id, device) for device in report.devices},
-            holders={seen.lease_id: seen for seen in holders_seen(report.holders)},
         )
         self.nodes[report.node_id] = entry
         return entry
 
     def left(self, node_id: str) -> None:
         """Forget an agent that is not connected any more."""
-        entry = self.nodes.pop(node_id, None)
-        for lease_id in entry.holders if entry else ():
-            self.lease_memory.pop(lease_id, None)
+        self.nodes.pop(node_id, None)
 
     def note(self, node_id: str, report: Report) -> None:
-        """Keep the list of a node's holders as the agent has it."""
+        """Keep what a report says beside what the pool makes of it."""
         entry = self.nodes.get(node_id)
         if entry is None:
             return
         match report:
             case ApplyRefusedReport():
                 self.refusals[report.lease_id] = report.detail
-            case AttachedReport():
-                seen = HolderSeen(
-                    lease_id=report.lease_id,
-                    generation=report.generation,
-                    pid=report.pid,
-                    isolation=isolation_of(report.isolation),
-                )
-                entry.holders[report.lease_id] = seen
             case ExitedReport() | DetachedReport():
-                entry.holders.pop(report.lease_id, None)
                 self.refusals.pop(report.lease_id, None)
-                self.lease_memory.pop(report.lease_id, None)
             case DevicesReport():
                 entry.devices = {device.id: device_of(node_id, device) for device in report.devices}
-            case HoldersReport():
-                entry.holders = {seen.lease_id: seen for seen in holders_seen(report.holders)}
             case _:
                 pass
 
@@ -100,9 +80,7 @@ class NodeBook:
         entry = self.nodes.get(node_id)
         if entry is None:
             return False
-        self.samples += 1
-        for lease in report.leases:
-            self.lease_memory[lease.lease_id] = lease.memory_used_bytes
+        entry.lease_memory = {lease.lease_id: lease.memory_used_bytes for lease in report.leases}
         changed = False
         for sample in report.devices:
             entry.readings[sample.device_id] = sample.readings
@@ -111,6 +89,11 @@ class NodeBook:
                 entry.devices[device.id] = _with_unmanaged(device, sample.unmanaged_bytes)
                 changed = True
         return changed
+
+    def memory_used(self, lease: Lease) -> int | None:
+        """Return what a lease's holder uses, bytes; None when that is not known."""
+        entry = self.nodes.get(lease.node_id)
+        return entry.lease_memory.get(lease.id) if entry else None
 
     def reading(self, device: Device) -> ReadingsDoc:
         """Return the newest readings of a device; all None when there are none."""

@@ -24,23 +24,23 @@ from jupyter_gpupool.protocol.messages import (
     AttachRefusedReport,
     DetachedReport,
     ExitedReport,
+    HelloReport,
     HoldersReport,
     Report,
 )
 from jupyter_gpupool.service.clock import Now
-from jupyter_gpupool.service.convert import holders_seen, isolation_of
-from jupyter_gpupool.service.nodes import NodeEntry
+from jupyter_gpupool.service.convert import device_of, holders_seen, isolation_of
 
 
-def joined(entry: NodeEntry, now: Now) -> AgentJoined:
-    """Make the event for an agent that has connected, or is told anew to a new Pool."""
+def joined(hello: HelloReport, now: Now) -> AgentJoined:
+    """Make the event for an agent that has connected."""
     return AgentJoined(
         now_ms=now.now_ms,
         wall_ms=now.wall_ms,
-        node_id=entry.node_id,
-        hostname=entry.hostname,
-        devices=tuple(entry.devices.values()),
-        holders=tuple(entry.holders.values()),
+        node_id=hello.node_id,
+        hostname=hello.hostname,
+        devices=tuple(device_of(hello.node_id, device) for device in hello.devices),
+        holders=holders_seen(hello.holders),
     )
 
 

@@ -5,7 +5,6 @@ Rule of this module: traits are read once, into one frozen value.
 
 from __future__ import annotations
 
-import getpass
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -122,7 +121,7 @@ class PoolService(Configurable):
         return ServiceSettings(
             runtime=paths.runtime_dir(),
             data=paths.data_dir(),
-            owner=current_user(),
+            owner=paths.os_user(),
             config=self.pool_config(),
             ip=self.ip,
             port=self.port,
@@ -148,26 +147,6 @@ class PoolService(Configurable):
             ending_ms=round(self.ending_seconds * 1000),
             agent_grace_ms=round(self.agent_grace_seconds * 1000),
         )
-
-
-def current_user() -> str:
-    """Return the name of this process's user; its uid where it has none."""
-    import os
-
-    try:
-        return getpass.getuser() if not hasattr(os, "getuid") else _name_of(os.getuid())
-    except (OSError, KeyError):
-        return f"uid-{os.getuid()}" if hasattr(os, "getuid") else "user"
-
-
-def _name_of(uid: int) -> str:
-    """Look a uid up; environment variables, which anybody can set, say nothing."""
-    import pwd
-
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"uid-{uid}"
 
 
 def _check_address(ip: str) -> None:

@@ -1,0 +1,198 @@
+"""One lease as a principal sees it.
+
+Rule of this module: it only reads; a lease of somebody else is shown without whose it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import zlib
+
+from jupyter_gpupool.core.errors import UnknownLease
+from jupyter_gpupool.core.leases import Lease, LeaseState
+from jupyter_gpupool.core.queue import QueueEntry
+from jupyter_gpupool.protocol.messages import AttachDoc, HolderDoc, IsolationDoc, LeaseDoc, ShareDoc
+from jupyter_gpupool.service.auth import Principal
+from jupyter_gpupool.service.clock import PoolClock
+from jupyter_gpupool.service.host import PoolHost
+from jupyter_gpupool.service.nodes import NodeBook
+from jupyter_gpupool.service.tickets import TicketBook
+from jupyter_gpupool.service.words import ENDED
+
+
+class LeaseViews:
+    """Makes documents of leases.
+
+    Parameters
+    ----------
+    host : PoolHost
+        The pool.
+    book : NodeBook
+        Sockets and readings.
+    tickets : TicketBook
+        The tickets that are good now.
+    clock : PoolClock
+        Both clocks.
+    """
+
+    def __init__(self, *, host: PoolHost, book: NodeBook, tickets: TicketBook, clock: PoolClock) -> None:
+        self._host = host
+        self._book = book
+        self._tickets = tickets
+        self._clock = clock
+        self._secret = secrets.token_bytes(16)
+        self._queue: list[QueueEntry] = []
+        self._positions: dict[str, int] = {}
+        self._queue_revision = -1
+
+    def lease(self, lease: Lease, who: Principal) -> LeaseDoc:
+        """Show one lease."""
+        if not who.may_touch(lease):
+            return self._lease_doc(lease, owner="", mine=False)
+        isolation = [
+            IsolationDoc(
+                resource=it.resource,
+                strength=it.strength,
+                mechanism=it.mechanism,
+                limit=it.limit,
+                verified=it.verified,
+                note=it.note,
+            )
+            for it in lease.isolation
+        ]
+        doc = self._lease_doc(lease, owner=lease.owner, mine=True)
+        doc.id = lease.id
+        doc.holder = HolderDoc(
+            key=lease.holder.key,
+            kernel_id=lease.holder.kernel_id,
+            label=lease.holder.label,
+            pid=lease.pid,
+            restartable=lease.holder.restartable,
+        )
+        doc.isolation = isolation
+        doc.reason = self.reason(lease)
+        doc.memory_used_bytes = self._book.memory_used(lease)
+        doc.end_detail = lease.end_detail
+        doc.attach = self._attach(lease)
+        doc.tag = _tag(doc)
+        return doc
+
+    def _lease_doc(self, lease: Lease, *, owner: str, mine: bool) -> LeaseDoc:
+        now_ms = self._clock.now_ms()
+        share = lease.shares[0] if lease.shares else None
+        shares = [
+            ShareDoc(
+                device_id=it.device_id,
+                device_name=self._device_name(it.device_id),
+                compute_milli=it.compute_milli,
+                memory_bytes=it.memory_bytes,
+            )
+            for it in lease.shares
+        ]
+        until_ms = lease.ended_ms if lease.ended_ms is not None else now_ms
+        granted_ms = lease.granted_ms
+        queued = lease.state is LeaseState.QUEUED
+        return LeaseDoc(
+            id=lease.id if mine else self.opaque(lease.id),
+            state=lease.state,
+            mine=mine,
+            owner=owner,
+            compute_milli=share.compute_milli if share else lease.want.compute_milli,
+            memory_bytes=share.memory_bytes if share else lease.want.memory_bytes,
+            kind=lease.want.kind,
+            device=shares[0].device_name if shares else lease.want.device,
+            shares=shares,
+            node_id=lease.node_id,
+            holder=HolderDoc(),
+            isolation=[],
+            generation=lease.generation,
+            position=self.position(lease.id) if queued else None,
+            reason="",
+            waited_seconds=seconds((granted_ms if granted_ms is not None else until_ms) - lease.requested_ms),
+            held_seconds=seconds(until_ms - granted_ms) if granted_ms is not None else 0.0,
+            expires_seconds=_left(granted_ms, lease.hold_ms, until_ms),
+            wait_left_seconds=_left(lease.requested_ms, lease.wait_ms, now_ms) if queued else None,
+            memory_used_bytes=None,
+            end_reason=lease.end_reason,
+            end_detail="",
+            resizing=bool(lease.pending),
+            tag=lease.state.value,
+        )
+
+    def reason(self, lease: Lease) -> str:
+        """Say what a lease waits for, what happens next, or why it ended."""
+        if lease.state is LeaseState.ENDED:
+            return ENDED.get(lease.end_reason, "Ended.") if lease.end_reason else "Ended."
+        try:
+            return self._host.pool.reason(lease.id, self._clock.now_ms())
+        except UnknownLease:
+            return "Ending."  # decided, and being written down now
+
+    def _attach(self, lease: Lease) -> AttachDoc | None:
+        if lease.state is not LeaseState.ATTACHING:
+            return None
+        ticket, node = self._tickets.ready(lease), self._book.nodes.get(lease.node_id)
+        if ticket is None or node is None:
+            return None
+        return AttachDoc(
+            socket=node.socket,
+            ticket=ticket.value,
+            node_id=node.node_id,
+            hostname=node.hostname,
+            expires_seconds=self._tickets.left_seconds(ticket),
+        )
+
+    def attachable(self, lease: Lease) -> bool:
+        """Whether the agent expects the lease's holder with a ticket that is good."""
+        return self._tickets.ready(lease) is not None
+
+    def opaque(self, lease_id: str) -> str:
+        """Return a name for somebody else's lease: always the same, and good for nothing."""
+        digest = hashlib.blake2s(lease_id.encode(), key=self._secret, digest_size=8).hexdigest()
+        return f"other_{digest}"
+
+    def _device_name(self, device_id: str) -> str:
+        device = self._host.pool.device(device_id)
+        return device.name if device is not None else device_id
+
+    def position(self, lease_id: str) -> int | None:
+        """Return the place of a request in the queue; None when it is not there any more."""
+        self._look_at_queue()
+        return self._positions.get(lease_id)
+
+    def queue(self) -> list[QueueEntry]:
+        """Return the requests that wait, looked up once for each revision."""
+        self._look_at_queue()
+        return self._queue
+
+    def _look_at_queue(self) -> None:
+        if self._queue_revision != self._host.revision:
+            self._queue_revision = self._host.revision
+            self._queue = self._host.pool.queue(self._clock.now_ms())
+            self._positions = {entry.lease.id: entry.position for entry in self._queue}
+
+
+def _tag(doc: LeaseDoc) -> str:
+    """Make a tag that differs whenever something does that a waiting client should show."""
+    waits = doc.reason if doc.state is LeaseState.QUEUED else ""
+    seen = (
+        *(doc.state.value, doc.generation, doc.position, waits, doc.resizing, doc.end_reason, doc.holder.pid),
+        *(doc.compute_milli, doc.memory_bytes, len(doc.isolation), doc.attach.ticket if doc.attach else ""),
+    )
+    return f"{doc.state.value}-{zlib.crc32(repr(seen).encode()):08x}"
+
+
+def _first(value: int | None, otherwise: int) -> int:
+    return otherwise if value is None else value
+
+
+def seconds(milliseconds: int) -> float:
+    """Return a duration as clients get it; one that would be negative is none."""
+    return max(0, milliseconds) / 1000
+
+
+def _left(since_ms: int | None, length_ms: int | None, now_ms: int) -> float | None:
+    if since_ms is None or length_ms is None:
+        return None
+    return seconds(since_ms + length_ms - now_ms)
