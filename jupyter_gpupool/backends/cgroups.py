@@ -87,15 +87,18 @@ class ControlGroups:
         if inner and (path == inner or path.startswith(inner + "/")):
             path = path[len(inner) :]
         directory = hierarchy.mount / path.lstrip("/")
-        return directory if directory.is_dir() else hierarchy.mount
+        return directory if directory.is_dir() else None
 
     def above(self, controller: str) -> Iterator[tuple[int, Path]]:
         """Yield ``(version, directory)`` of our own group and each one above it."""
         hierarchy = self.with_controller(controller)
-        directory = None if hierarchy is None else self.where(hierarchy, controller)
-        while hierarchy is not None and directory is not None:
+        if hierarchy is None:
+            return
+        directory = self.where(hierarchy, controller) or hierarchy.mount
+        while directory != hierarchy.mount:
             yield hierarchy.version, directory
-            directory = None if directory == hierarchy.mount else directory.parent
+            directory = directory.parent
+        yield hierarchy.version, hierarchy.mount
 
 
 # --- what a group allows ----------------------------------------------------------------------------

@@ -276,7 +276,7 @@ def _refuse_untouchable(pids: Sequence[int]) -> None:
     if pids:
         raise BackendError(
             f"The agent (uid {os.geteuid()}) may not change the limits of process {pids[0]}.",
-            hint="Run the agent as the user of the process, or as an administrator.",
+            hint="Run it as the user of the process, or give it CAP_SYS_RESOURCE and CAP_SYS_NICE.",
         )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from jupyter_gpupool.backends.affinity import format_cores
 from jupyter_gpupool.backends.leasegroups import open_to
+from jupyter_gpupool.backends.rlimits import UNLIMITED, lower
 from jupyter_gpupool.backends.undo import ComputeRung, GroupRecord, MemoryRung, Undo
 from jupyter_gpupool.core.leases import Resource, Strength, Verified
 from jupyter_gpupool.core.shares import format_compute, format_memory
@@ -58,11 +59,14 @@ def _memory(undo: Undo, share: ShareOrder, uid: int, agent_uid: int) -> Isolatio
             "An allocation past it fails and the process lives on. Shared memory counts when the tree is "
             "summed, once a second. A process could raise the limit for itself."
         )
+    own = undo.processes[0].data_soft if undo.processes else UNLIMITED
+    if lower(own, share.memory_bytes) < share.memory_bytes:
+        note = f"{note} The process had a lower limit of its own, which stays: {format_memory(own)}.".lstrip()
     return IsolationDoc(
         resource=Resource.MEMORY,
         strength=strength,
         mechanism=mechanism,
-        limit=format_memory(share.memory_bytes),
+        limit=format_memory(lower(own, share.memory_bytes)),
         verified=Verified.READ_BACK,
         note=note,
     )

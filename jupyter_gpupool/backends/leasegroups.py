@@ -19,6 +19,13 @@ OUR_GROUP = "jupyter_gpupool"
 PERIOD_US = 100_000
 #: The smallest quota that the kernel takes, microseconds.
 _LEAST_QUOTA_US = 1_000
+#: How each of our limits is taken away.
+_UNLIMITED = {
+    "cpu.cfs_quota_us": "-1",
+    "cpu.max": "max",
+    "memory.max": "max",
+    "memory.swap.max": "max",
+}
 
 
 class NotDelegated(Exception):
@@ -60,10 +67,7 @@ def v2_base(groups: cgroups.ControlGroups, pid: int, controllers: frozenset[str]
     if directory is None:
         raise NotDelegated("the holder's control group is not visible here")
     while directory != hierarchy.mount:
-        if directory.name.startswith(f"{OUR_GROUP}-"):
-            directory = directory.parent
-            continue
-        if cgroups.cpu_limit(2, directory) is not None or cgroups.memory_limit(2, directory) is not None:
+        if not _is_ours(directory) and _limits(directory):
             raise NotDelegated(f"the holder would leave the limits of {directory}")
         directory = directory.parent
         with contextlib.suppress(OSError, NotDelegated):
@@ -94,9 +98,19 @@ def _present(groups: cgroups.ControlGroups, pid: int, version: int) -> Path | No
     return None
 
 
+def _is_ours(directory: Path) -> bool:
+    """Say whether a version 2 group is one of ours."""
+    return directory.name.startswith(f"{OUR_GROUP}-")
+
+
+def _limits(directory: Path) -> bool:
+    """Say whether a version 2 group limits what we would limit."""
+    return cgroups.cpu_limit(2, directory) is not None or cgroups.memory_limit(2, directory) is not None
+
+
 def _without_ours(directory: Path) -> Path:
     """Step out of a group of another lease."""
-    if directory.name.startswith(f"{OUR_GROUP}-"):
+    if _is_ours(directory):
         return directory.parent
     return directory.parent.parent if directory.parent.name == OUR_GROUP else directory
 
@@ -136,7 +150,7 @@ def remove_group(group: Path) -> None:
     except FileNotFoundError:
         return
     except OSError:
-        for name, unlimited in (("cpu.cfs_quota_us", "-1"), ("cpu.max", "max"), ("memory.max", "max")):
+        for name, unlimited in _UNLIMITED.items():
             with contextlib.suppress(OSError):
                 if (group / name).exists():
                     (group / name).write_text(unlimited)

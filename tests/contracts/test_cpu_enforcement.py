@@ -8,12 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_gpupool.backends import leasegroups
 from jupyter_gpupool.backends.affinity import cores_of
 from jupyter_gpupool.backends.base import Attachment, BackendError, HolderTooLarge
+from jupyter_gpupool.backends.cgroups import ControlGroups
+from jupyter_gpupool.backends.cpu_isolation import describe
+from jupyter_gpupool.backends.groupplan import plan_groups
 from jupyter_gpupool.backends.procfs import ProcFS
 from jupyter_gpupool.backends.rlimits import data_limits
-from jupyter_gpupool.backends.undo import load_undo
-from jupyter_gpupool.core.leases import Resource
+from jupyter_gpupool.backends.undo import ComputeRung, MemoryRung, Undo, load_undo
+from jupyter_gpupool.core.leases import Resource, Strength
 from tests.contracts.worlds import World, make_world, recorded
 from tests.support.obedient import MIB, Child, marked, poll
 
@@ -141,6 +145,9 @@ def test_a_lower_limit_of_the_process_itself_stays(cpu: World, child: Child) -> 
     child("resource.setrlimit(resource.RLIMIT_DATA, (200 * 2**20, hard))")
     attachment = cpu.attach(child.mark, mib=300)
     assert data_limits(child.pid)[0] == 200 * MIB
+    [memory] = [doc for doc in attachment.isolation if doc.resource is Resource.MEMORY]
+    assert memory.limit == "200.0 MiB"
+    assert "a lower limit of its own" in memory.note
     cpu.backend.detach(attachment)
     assert data_limits(child.pid)[0] == 200 * MIB
 
@@ -302,3 +309,43 @@ def test_another_users_process_is_refused_in_a_sentence(cpu: World, child: Child
     finally:
         os.seteuid(0)
     assert data_limits(child.pid)[0] == -1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be the agent of another user")
+def test_a_holder_cannot_leave_what_is_called_hard(spawn: Callable[..., Child]) -> None:
+    cpu = make_world("cpu, control group")
+    child, groups = spawn(uid=65534), ControlGroups()
+    undo = Undo(compute=ComputeRung.AFFINITY, memory=MemoryRung.RLIMIT)
+    plan_groups(groups, undo, ComputeRung.CGROUP, MemoryRung.RLIMIT, "lease_hard", child.pid)
+    [group] = undo.groups
+    outside = leasegroups.home(groups, child.pid, 1)
+    assert outside is not None
+    try:
+        leasegroups.set_cpu(1, Path(group.path), 0.5)
+        leasegroups.move(child.pid, Path(group.path))
+        docs = {doc.resource: doc for doc in describe(undo, cpu.share(), 2, 65534, os.geteuid())}
+        assert docs[Resource.COMPUTE].strength is Strength.HARD
+        for path in (Path(group.path) / "cpu.cfs_quota_us", outside / "cgroup.procs", outside / "tasks"):
+            assert child(f"open({str(path)!r}, 'w').write('-1')").startswith("PermissionError")
+        assert child.pid in members(group.path)
+    finally:
+        leasegroups.move(child.pid, outside)
+        leasegroups.remove_group(Path(group.path))
+
+
+def test_a_cpu_quota_holds_however_many_threads_compute(spawn: Callable[..., Child]) -> None:
+    cpu = make_world("cpu, control group")
+    child = spawn()
+    cores = cpu.backend.discover()[0].compute_units
+    attachment = cpu.attach(child.mark, 250, 300)
+    child("import time, hashlib; block = bytes(2**20)")
+    child(
+        "spin = lambda until: all(hashlib.sha256(block) and time.monotonic() < until for _ in iter(int, 1))"
+    )
+    child("clock, began = time.monotonic(), time.process_time()")
+    child("threads = [threading.Thread(target=spin, args=(clock + 1.5,)) for _ in range(4)]")
+    child("[each.start() for each in threads]; [each.join() for each in threads]")
+    used = float(child("answer = time.process_time() - began"))
+    passed = float(child("answer = time.monotonic() - clock"))
+    assert used / passed < 0.25 * cores + 0.15
+    cpu.backend.detach(attachment)
