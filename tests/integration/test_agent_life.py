@@ -15,7 +15,13 @@ import pytest
 from jupyter_gpupool.cluster import lockfile
 from jupyter_gpupool.cluster.supervisor import AgentSupervisor
 from jupyter_gpupool.protocol import names, paths
-from jupyter_gpupool.protocol.messages import AttachedReport, DetachedReport, DetachOrder, HelloReport
+from jupyter_gpupool.protocol.messages import (
+    AttachedReport,
+    DetachedReport,
+    DetachOrder,
+    DevicesReport,
+    HelloReport,
+)
 from tests.support.node_bench import ROOT, NodeBench, node_bench
 from tests.support.waiting import until
 
@@ -199,3 +205,22 @@ def _agent_lives(runtime: Path) -> bool:
         return False
     os.close(pidfd)
     return True
+
+
+@pytest.mark.asyncio
+async def test_a_second_pool_on_the_machine_sees_the_device_taken_until_the_first_ends() -> None:
+    async with node_bench() as first:
+        await first.serve()
+        agent = await first.agent()
+        second = NodeBench(first.runtime / "other")
+        second.runtime.mkdir(mode=0o700)
+        try:
+            await second.serve()
+            await second.agent()
+            assert [device.taken_by for device in first.hello.devices] == [""]
+            assert second.hello.devices[0].taken_by.endswith(f"'s pool (pid {agent.pid})")
+            await _kill(agent)
+            report = await second.told(DevicesReport)
+            assert report.devices[0].taken_by == ""
+        finally:
+            await second.close()
