@@ -6,6 +6,7 @@ import * as React from 'react';
 import { IDevice, ILease, INode, IPool } from '../types';
 import { CopyLine } from './CopyLine';
 import { DeviceCard } from './DeviceCard';
+import { KernelNotice } from './KernelNotice';
 import { LeaseItem } from './LeaseItem';
 import { Notice } from './Notice';
 import { PhaseNotice, phaseName } from './PhaseNotice';
@@ -63,29 +64,6 @@ function Header(props: { readonly view: IView }): JSX.Element {
         </div>
       )}
     </header>
-  );
-}
-
-/** The kernel of the notebook in front cannot use the pool: say so, and how to mend it. */
-function KernelNotice(props: { readonly view: IView }): JSX.Element | null {
-  const { state, activeKernelId, trans } = props.view;
-  const kernel = state.kernels.get(activeKernelId);
-  if (!kernel || kernel.installed) {
-    return null;
-  }
-  if (!kernel.install_command) {
-    const message = trans.__(
-      'The kernel of this notebook cannot use the pool: only Python kernels can.'
-    );
-    return <Notice tone="info" message={message} />;
-  }
-  return (
-    <Notice
-      tone="info"
-      message={trans.__('The kernel of this notebook has no jupyter_gpupool. Install it there:')}
-    >
-      <CopyLine text={kernel.install_command} trans={trans} />
-    </Notice>
   );
 }
 
