@@ -61,13 +61,10 @@ def _device_names() -> list[str]:
         return []
 
 
-def complete_command(shell: Any, event: Any) -> list[str]:
-    """Answer IPython's hook for lines that begin with the magic."""
-    text = getattr(event, "text_until_cursor", None) or event.line
-    return completions(text.rsplit("\n", 1)[-1])
+def match(context: Any) -> dict[str, Any]:
+    """Answer IPython's completer (its matcher API, version 2)."""
+    from IPython.core.completer import SimpleCompletion
 
-
-def complete_assignment(shell: Any, text: str) -> list[str]:
-    """Answer IPython's matcher for ``x = %gpupool …``, which its hook does not see."""
-    line = shell.Completer.text_until_cursor.rsplit("\n", 1)[-1]
-    return completions(line) if "=" in line.split("gpupool")[0] else []
+    words = completions(context.text_until_cursor.rsplit("\n", 1)[-1])
+    found = [SimpleCompletion(text=word, type="param") for word in words if word.startswith(context.token)]
+    return {"completions": found, "suppress": bool(found), "ordered": True}

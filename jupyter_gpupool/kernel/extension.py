@@ -58,12 +58,6 @@ class CellMagic:
         return cell_parser().format_help()
 
 
-def _complete_command(shell: Any, event: Any) -> list[str]:
-    from jupyter_gpupool.kernel.complete import complete_command
-
-    return complete_command(shell, event)
-
-
 def load(ipython: Any) -> None:
     """Register the magics and their completion, and attach again after a kernel's restart."""
     ipython.register_magic_function(LineMagic(), magic_kind="line", magic_name=NAME)
@@ -77,20 +71,22 @@ def load(ipython: Any) -> None:
 
 
 def _register_completion(ipython: Any) -> None:
-    """Offer commands and options on Tab."""
+    """Offer commands and options on Tab, also for ``x = %gpupool …``, and nothing else with them."""
+    completer = getattr(ipython, "Completer", None)
+    if completer is None:
+        return
+    from IPython.core.completer import context_matcher
 
-    def gpupool_matcher(text: str) -> list[str]:
-        if NAME not in ipython.Completer.text_until_cursor:
-            return []
-        from jupyter_gpupool.kernel.complete import complete_assignment
+    @context_matcher(identifier="gpupool")  # type: ignore[untyped-decorator]
+    def gpupool_matcher(context: Any) -> dict[str, Any]:
+        if NAME not in context.text_until_cursor:
+            return {"completions": []}
+        from jupyter_gpupool.kernel.complete import match
 
-        return complete_assignment(ipython, text)
+        return match(context)
 
-    for key in (f"%{NAME}", f"%%{NAME}"):
-        ipython.set_hook("complete_command", _complete_command, str_key=key)
+    completer.custom_matchers.append(gpupool_matcher)
     setattr(ipython, _MATCHER, gpupool_matcher)
-    if (completer := getattr(ipython, "Completer", None)) is not None:
-        completer.custom_matchers.append(gpupool_matcher)
 
 
 def unload(ipython: Any) -> None:
@@ -99,10 +95,5 @@ def unload(ipython: Any) -> None:
         ipython.magics_manager.magics[kind].pop(NAME, None)
     matcher = getattr(ipython, _MATCHER, None)
     if matcher is not None:
-        if matcher in ipython.Completer.custom_matchers:
-            ipython.Completer.custom_matchers.remove(matcher)
+        ipython.Completer.custom_matchers.remove(matcher)
         delattr(ipython, _MATCHER)
-    dispatcher = ipython.strdispatchers.get("complete_command")
-    for key in (f"%{NAME}", f"%%{NAME}"):
-        if dispatcher is not None:
-            dispatcher.strs.pop(key, None)

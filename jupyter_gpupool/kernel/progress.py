@@ -89,6 +89,7 @@ class NotebookLine:
 
     def __init__(self) -> None:
         self._display_id = ""
+        self._shown = False
 
     def show(self, doc: LeaseDoc, elapsed_seconds: float) -> None:
         """Update the output."""
@@ -101,15 +102,16 @@ class NotebookLine:
 
     def end(self, sentence: str) -> None:
         """Update the output for the last time."""
-        if self._display_id:
+        if self._display_id:  # perhaps not shown: an interrupt can come in between
             self._update(sentence, f'<div role="status" aria-live="polite">{html.escape(sentence)}</div>')
 
     def _update(self, text: str, markup: str) -> None:
         from IPython.display import display
 
-        first, self._display_id = not self._display_id, self._display_id or f"gpupool-{uuid.uuid4().hex}"
+        self._display_id = self._display_id or f"gpupool-{uuid.uuid4().hex}"
         data: dict[str, Any] = {"text/plain": text, "text/html": markup}
-        display(data, raw=True, display_id=self._display_id, update=not first)
+        display(data, raw=True, display_id=self._display_id, update=self._shown)
+        self._shown = True
 
 
 def waiting_line() -> WaitingLine:
