@@ -185,6 +185,9 @@ class Journal:
         except sqlite3.Error as error:
             self._rollback()
             raise unavailable(self.path, error) from error
+        except BaseException:
+            self._rollback()
+            raise
 
     def _ready(self) -> sqlite3.Connection:
         """Return the open connection, if the file is still the one that was opened."""

@@ -12,11 +12,11 @@ import asyncio
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from jupyter_gpupool.cluster.journal import IdempotencyRow, JournalUnavailable
 from jupyter_gpupool.core.config import PoolConfig
-from jupyter_gpupool.core.effects import Effect, WriteDown
+from jupyter_gpupool.core.effects import WriteDown
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.core.events import (
     Event,
@@ -27,6 +27,7 @@ from jupyter_gpupool.core.events import (
 from jupyter_gpupool.core.leases import Lease, LeaseState
 from jupyter_gpupool.core.pool import Pool
 from jupyter_gpupool.service.alarm import Alarm
+from jupyter_gpupool.service.batch import Item, writes_of
 from jupyter_gpupool.service.clock import PoolClock
 from jupyter_gpupool.service.dispatch import Dispatcher
 from jupyter_gpupool.service.journaling import JournalThread
@@ -41,17 +42,6 @@ BATCH = 256
 RETRY_SECONDS = (1.0, 15.0)
 #: How many leases that ended are kept at hand.
 RECENT = 2000
-
-
-@dataclass(slots=True)
-class _Item:
-    """One event on its way through the writer; without an event it is a try to write again."""
-
-    event: Event | None
-    future: asyncio.Future[tuple[Lease, ...]] | None = None
-    key: IdempotencyRow | None = None
-    effects: Sequence[Effect] = field(default_factory=tuple)
-    error: GPUPoolError | None = None
 
 
 class PoolHost:
@@ -99,7 +89,7 @@ class PoolHost:
         #: Why the journal cannot be written; None when it can.
         self.failure: JournalUnavailable | None = None
         self._unwritten: list[WriteDown] = []
-        self._items: deque[_Item] = deque()
+        self._items: deque[Item] = deque()
         self._arrived = asyncio.Event()
         self._settling: asyncio.Future[None] | None = None
         self._alarm = Alarm(clock, self.post)
@@ -129,8 +119,8 @@ class PoolHost:
         if self._unwritten:
             await self._last_try()
 
-    async def submit(self, event: Event, key: IdempotencyRow | None = None) -> tuple[Lease, ...]:
-        """Have an event handled, and return the leases that it changed, as they were written down.
+    async def submit(self, event: Event, key: IdempotencyRow | None = None) -> None:
+        """Have an event handled; when this returns, what follows from it is written down.
 
         Raises
         ------
@@ -139,13 +129,13 @@ class PoolHost:
         JournalUnavailable
             If it had to be written down first, and cannot be.
         """
-        future: asyncio.Future[tuple[Lease, ...]] = asyncio.get_running_loop().create_future()
-        self._put(_Item(event, future, key))
-        return await future
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._put(Item(event, future, key))
+        await future
 
     def post(self, event: Event) -> None:
         """Have a fact handled; if it does not fit the pool any more, it is logged and dropped."""
-        self._put(_Item(event))
+        self._put(Item(event))
 
     async def settled(self) -> None:
         """Wait until what the Pool has decided is on the disk: what is read then may be told."""
@@ -159,7 +149,7 @@ class PoolHost:
             return lease
         return await self._journal.read(lambda journal: journal.lease(lease_id))
 
-    def _put(self, item: _Item) -> None:
+    def _put(self, item: Item) -> None:
         self._items.append(item)
         self._arrived.set()
 
@@ -173,22 +163,26 @@ class PoolHost:
                 await self._process(batch)
             except Exception:
                 _log.exception("A batch of %d events could not be handled; this is a bug", len(batch))
-                self._give_up(batch)
+                self._start_over(batch)
             # whoever was answered looks at the pool before the next batch changes it
             await asyncio.sleep(0)
 
-    def _give_up(self, batch: Sequence[_Item]) -> None:
+    def _start_over(self, batch: Sequence[Item]) -> None:
+        """Forget what a fault of ours left half done."""
         for item in batch:
             if item.future is not None and not item.future.done():
                 item.future.set_exception(GPUPoolError("The pool could not handle this; its log says why."))
+        self._rebuild()
+        if self.failure is None:
+            self._recovered()
 
-    async def _process(self, batch: Sequence[_Item]) -> None:
+    async def _process(self, batch: Sequence[Item]) -> None:
         for item in batch:
             if item.event is None:
                 await self._write_again()
             else:
                 self._handle(item, item.event)
-        writes = _writes(batch)
+        writes = writes_of(batch)
         if self.failure is not None:
             self._unwritten.extend(writes)
         elif writes:
@@ -197,10 +191,10 @@ class PoolHost:
                 await self._commit(writes, keys)
             except JournalUnavailable as error:
                 self._fall_back(batch, error)
-                self._unwritten.extend(_writes(batch))
+                self._unwritten.extend(writes_of(batch))
         self._publish(batch)
 
-    def _handle(self, item: _Item, event: Event) -> None:
+    def _handle(self, item: Item, event: Event) -> None:
         item.effects, item.error = (), None
         try:
             item.effects = self.pool.handle(event)
@@ -218,21 +212,19 @@ class PoolHost:
             self._settling = None
             settling.set_result(None)
 
-    def _publish(self, batch: Sequence[_Item]) -> None:
+    def _publish(self, batch: Sequence[Item]) -> None:
         """Tell of what is written down: the waiting callers, the agents, and all who watch."""
-        changed: list[str] = []
+        changed = [write.lease for write in writes_of(batch)]
+        for lease in changed:
+            self._keep(lease)
         for item in batch:
-            written = [effect.lease for effect in item.effects if isinstance(effect, WriteDown)]
-            for lease in written:
-                self._keep(lease)
-                changed.append(lease.id)
             if item.future is not None and not item.future.done():
                 if item.error is not None:
                     item.future.set_exception(item.error)
                 else:
-                    item.future.set_result(tuple(written))
+                    item.future.set_result(None)
             self._dispatcher.carry_out(item.effects)
-        self._watch.leases_changed(changed)
+        self._watch.leases_changed(lease.id for lease in changed)
         if self.revision != self._told_revision:
             self._told_revision = self.revision
             self._watch.pool_changed()
@@ -247,12 +239,12 @@ class PoolHost:
         if len(self._ended) > RECENT:
             self._ended.popitem(last=False)
 
-    def _fall_back(self, batch: Sequence[_Item], error: JournalUnavailable) -> None:
+    def _fall_back(self, batch: Sequence[Item], error: JournalUnavailable) -> None:
         """Build the Pool anew from what is written down, and handle what has happened all the same again."""
         _log.error("Nothing is granted until the journal can be written: %s", error)
         self.failure = error
+        self._rebuild()
         now = self._clock.read()
-        self.pool = self.pool.rebuilt(self.leases.values(), now_ms=now.now_ms)
         for item in batch:
             match item.event:
                 case LeaseRequested() | ResizeRequested():
@@ -261,14 +253,21 @@ class PoolHost:
                     item.effects = ()
                 case event:
                     self._handle(item, replace(event, now_ms=now.now_ms, wall_ms=now.wall_ms))
-        # what the agents have by now says the rest
+        self._retry_soon()
+
+    def _rebuild(self) -> None:
+        """Go back to what is written down; what the agents have by now says the rest."""
+        self.pool = self.pool.rebuilt(self.leases.values(), now_ms=self._clock.now_ms())
         for node_id in list(self._book.nodes):
             self._dispatcher.ask_holders(node_id)
-        self._retry_soon()
+
+    def _recovered(self) -> None:
+        now = self._clock.read()
+        self.post(JournalRecovered(now_ms=now.now_ms, wall_ms=now.wall_ms))
 
     def _retry_soon(self) -> None:
         loop = asyncio.get_running_loop()
-        loop.call_later(self._retry_seconds, self._put, _Item(None))
+        loop.call_later(self._retry_seconds, self._put, Item(None))
 
     async def _write_again(self) -> None:
         """Try to write what was kept; if that works, grants are made again."""
@@ -285,8 +284,7 @@ class PoolHost:
         self.failure = None
         self._unwritten = []
         self._retry_seconds = RETRY_SECONDS[0]
-        now = self._clock.read()
-        self.post(JournalRecovered(now_ms=now.now_ms, wall_ms=now.wall_ms))
+        self._recovered()
 
     async def _last_try(self) -> None:
         try:
@@ -294,7 +292,3 @@ class PoolHost:
         except JournalUnavailable as error:
             # the agents know what lives, and tell the next service
             _log.error("%d transitions could not be written: %s", len(self._unwritten), error)
-
-
-def _writes(batch: Sequence[_Item]) -> list[WriteDown]:
-    return [effect for item in batch for effect in item.effects if isinstance(effect, WriteDown)]

@@ -1,0 +1,43 @@
+"""Events on their way through the host's writer.
+
+Rule of this module: plain data.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from jupyter_gpupool.cluster.journal import IdempotencyRow
+from jupyter_gpupool.core.effects import Effect, WriteDown
+from jupyter_gpupool.core.errors import GPUPoolError
+from jupyter_gpupool.core.events import Event
+
+
+@dataclass(slots=True)
+class Item:
+    """One event.
+
+    Attributes
+    ----------
+    event : Event or None
+        What happened; None for a try to write to a journal that failed.
+    future : Future or None
+        Who waits for it; None for a fact that nobody waits for.
+    key : IdempotencyRow or None
+        To be written down with it.
+    effects, error
+        What the Pool made of it.
+    """
+
+    event: Event | None
+    future: asyncio.Future[None] | None = None
+    key: IdempotencyRow | None = None
+    effects: Sequence[Effect] = field(default_factory=tuple)
+    error: GPUPoolError | None = None
+
+
+def writes_of(batch: Iterable[Item]) -> list[WriteDown]:
+    """Return what a batch writes down, in order."""
+    return [effect for item in batch for effect in item.effects if isinstance(effect, WriteDown)]
