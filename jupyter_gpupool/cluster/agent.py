@@ -96,7 +96,9 @@ async def run_agent(settings: AgentSettings) -> int:
         If another agent runs in the same runtime directory.
     """
     from jupyter_gpupool.backends.registry import make_backends
+    from jupyter_gpupool.backends.shed import shed_inherited_limits
 
+    shed_inherited_limits()
     lock = await asyncio.to_thread(lockfile.hold, settings.runtime / names.AGENT_LOCK)
     try:
         backends = make_backends(settings.emulate, settings.emulate_beside)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jupyter_gpupool.cluster.attach import refusal
-from jupyter_gpupool.cluster.errors import AlreadyAttached, LeaseOver
+from jupyter_gpupool.cluster.errors import AlreadyAttached, AttachError, LeaseOver
 from jupyter_gpupool.cluster.hands import Hands
 from jupyter_gpupool.cluster.holders import HolderRecord
 from jupyter_gpupool.cluster.limits import Limits
@@ -121,11 +121,13 @@ class HolderDesk:
             peer.close()
             return refusal(error)
         except GPUPoolError as error:
-            peer.close()
-            self._report(
-                AttachRefusedReport(lease_id=order.lease_id, generation=order.generation, detail=str(error))
+            return self._refuse(order, peer, error)
+        except Exception as error:
+            logger.exception("Process %s cannot be attached to %s", peer.mark.pid, order.lease_id)
+            failed = AttachError(
+                f"The agent failed to attach this process: {error}.", hint="Its log says more."
             )
-            return refusal(error)
+            return self._refuse(order, peer, failed)
         finally:
             del self._attaching[order.lease_id]
 
@@ -149,7 +151,7 @@ class HolderDesk:
                     continue
                 try:
                     samples.append(await self._hands.do(self._limits.watch, held.record))
-                except GPUPoolError as error:
+                except (GPUPoolError, OSError) as error:
                     logger.debug("The holder of lease %s cannot be looked at: %s", lease_id, error)
         return samples
 
@@ -159,6 +161,14 @@ class HolderDesk:
         async with self._turn:
             for lease_id in list(self._held):
                 os.close(self._let_go(lease_id).pidfd)
+
+    def _refuse(self, order: PrepareOrder, peer: Peer, error: GPUPoolError) -> AttachReply:
+        """Tell process and pool that the lease cannot be put in force."""
+        peer.close()
+        self._report(
+            AttachRefusedReport(lease_id=order.lease_id, generation=order.generation, detail=str(error))
+        )
+        return refusal(error)
 
     async def _attach(self, order: PrepareOrder, peer: Peer) -> HolderRecord:
         older = self._held.get(order.lease_id)
@@ -197,7 +207,7 @@ class HolderDesk:
             return ApplyRefusedReport(**known, detail="The agent has no holder of this lease.")
         try:
             held.record = await self._hands.do(self._limits.resize, held.record, order.shares)
-        except GPUPoolError as error:
+        except (GPUPoolError, OSError) as error:
             return ApplyRefusedReport(**known, detail=str(error))
         return AppliedReport(**known, isolation=_isolation(held.record))
 

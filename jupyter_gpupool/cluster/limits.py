@@ -82,22 +82,24 @@ class Limits:
             for old in record.attachments:
                 backend = self._inventory.backend(old.share.device_id)
                 done.append(backend.resize(old, wanted[old.share.device_id]))
+            resized = msgspec.structs.replace(record, attachments=done)
+            self._book.save(resized)
         except BaseException:
             self._put_back(record, done)
             raise
-        resized = msgspec.structs.replace(record, attachments=done)
-        self._book.save(resized)
         return resized
 
     def watch(self, record: HolderRecord) -> LeaseSample:
         """Look at the holder's process tree; new children come under the limits."""
         undo = [bytes(attachment.undo) for attachment in record.attachments]
-        samples = [
-            self._inventory.backend(attachment.share.device_id).watch(attachment)
-            for attachment in record.attachments
-        ]
-        if undo != [bytes(attachment.undo) for attachment in record.attachments]:
-            self._book.save(record)
+        try:
+            samples = [
+                self._inventory.backend(attachment.share.device_id).watch(attachment)
+                for attachment in record.attachments
+            ]
+        finally:
+            if undo != [bytes(attachment.undo) for attachment in record.attachments]:
+                self._book.save(record)
         return samples[0]
 
     def detach(self, record: HolderRecord) -> None:
@@ -133,4 +135,7 @@ class Limits:
                 record.attachments[index] = new
                 logger.error("A share of lease %s cannot be put back: %s", record.lease_id, error)
         if done:
-            self._book.save(record)
+            try:
+                self._book.save(record)
+            except OSError as error:
+                logger.error("The record of lease %s cannot be written: %s", record.lease_id, error)

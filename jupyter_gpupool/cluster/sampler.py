@@ -98,10 +98,14 @@ class Sampler:
 
     async def _pause(self) -> None:
         """Wait; a holder that comes or goes ends the wait."""
-        busy = len(self._desk) > 0
+        seconds = IDLE_SECONDS
+        if len(self._desk):
+            seconds = self._seconds
+        elif any(device.taken_by for device in self._inventory.devices):
+            seconds = REFRESH_SECONDS
         self._desk.changed.clear()
         try:
-            async with asyncio.timeout(self._seconds if busy else IDLE_SECONDS):
+            async with asyncio.timeout(seconds):
                 await self._desk.changed.wait()
         except TimeoutError:
             return

@@ -23,6 +23,7 @@ from jupyter_gpupool.protocol.messages import (
     ApplyOrder,
     ApplyRefusedReport,
     AttachedReport,
+    AttachRefusedReport,
     DetachedReport,
     DetachOrder,
     DeviceReport,
@@ -246,3 +247,17 @@ async def test_a_record_of_a_process_whose_number_was_reused_is_not_adopted(
     await second.adopt([record])
     assert second.living() == []
     assert bench.backend.in_force == {}
+
+
+@pytest.mark.asyncio
+async def test_a_record_that_cannot_be_written_refuses_the_attach_and_leaves_nothing_in_force(
+    tmp_path: Path, process: subprocess.Popen[bytes]
+) -> None:
+    bench = _Bench(tmp_path)
+    (tmp_path / "holders").rmdir()
+    reply = await bench.desk.attach(_order("one"), _peer(process))
+    assert reply.error is not None
+    assert bench.kinds() == [AttachRefusedReport]
+    assert bench.backend.in_force == {}
+    assert bench.desk.living() == []
+    await bench.desk.close()
