@@ -173,8 +173,8 @@ class PoolHost:
             if item.future is not None and not item.future.done():
                 item.future.set_exception(GPUPoolError("The pool could not handle this; its log says why."))
         self._rebuild()
-        if self.failure is None:
-            self._recovered()
+        # a fault that comes again at once shall not keep the service busy
+        asyncio.get_running_loop().call_later(RETRY_SECONDS[0], self._recovered)
 
     async def _process(self, batch: Sequence[Item]) -> None:
         for item in batch:
@@ -253,17 +253,24 @@ class PoolHost:
                     item.effects = ()
                 case event:
                     self._handle(item, replace(event, now_ms=now.now_ms, wall_ms=now.wall_ms))
+        self._ask_agents()
         self._retry_soon()
 
     def _rebuild(self) -> None:
-        """Go back to what is written down; what the agents have by now says the rest."""
+        """Go back to what is written down."""
         self.pool = self.pool.rebuilt(self.leases.values(), now_ms=self._clock.now_ms())
+
+    def _ask_agents(self) -> None:
+        """Let the agents say what they have by now: it mends what was lost with a batch."""
         for node_id in list(self._book.nodes):
             self._dispatcher.ask_holders(node_id)
 
     def _recovered(self) -> None:
-        now = self._clock.read()
-        self.post(JournalRecovered(now_ms=now.now_ms, wall_ms=now.wall_ms))
+        """Grant again."""
+        if self.failure is None:
+            now = self._clock.read()
+            self.post(JournalRecovered(now_ms=now.now_ms, wall_ms=now.wall_ms))
+            self._ask_agents()
 
     def _retry_soon(self) -> None:
         loop = asyncio.get_running_loop()
