@@ -6,8 +6,6 @@ here decides; `Ledger` is the only caller that changes anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from jupyter_gpupool.core.devices import Device, Free
 from jupyter_gpupool.core.leases import HOLDING, Lease, LeaseState, Share
 from jupyter_gpupool.core.shares import WHOLE_MILLI
@@ -110,16 +108,3 @@ class Account:
 
     def _note_size(self) -> None:
         self.shrunk = self.device is not None and self.memory_bytes > self.device.memory_bytes
-
-
-def sum_reservations(leases: Iterable[Lease]) -> dict[str, Free]:
-    """Add reservations up from scratch, by device: what the running accounts must agree with."""
-    totals: dict[str, list[int]] = {}
-    for lease in leases:
-        for share in reserved_by(lease):
-            total = totals.setdefault(share.device_id, [0, 0])
-            total[0] += share.compute_milli
-            total[1] += share.memory_bytes
-    return {
-        key: Free(compute_milli=compute, memory_bytes=memory) for key, (compute, memory) in totals.items()
-    }

@@ -5,7 +5,9 @@ Rule of this module: it trusts no index; everything is derived again from the le
 
 from __future__ import annotations
 
-from jupyter_gpupool.core.accounts import sum_reservations
+from collections import defaultdict
+from collections.abc import Iterable
+
 from jupyter_gpupool.core.deadlines import due_ms
 from jupyter_gpupool.core.devices import Free
 from jupyter_gpupool.core.errors import InvariantBroken
@@ -73,7 +75,7 @@ def _check_record(lease: Lease, now_ms: int) -> None:
 
 def _check_accounts(ledger: Ledger) -> None:
     """Check that no device is over-committed, and that running accounts equal the sums."""
-    sums = sum_reservations(ledger.leases.values())
+    sums = _sums(ledger.leases.values())
     _require(sums.keys() <= ledger.accounts.keys(), "a reservation has no account")
     nothing = Free(compute_milli=0, memory_bytes=0)
     for device_id, account in ledger.accounts.items():
@@ -90,6 +92,18 @@ def _check_accounts(ledger: Ledger) -> None:
         _require(set(account.leases) == on_it, f"the list of leases on {device_id} is wrong")
         late = {it for it in on_it if ledger.leases[it].overdue}
         _require(set(account.overdue) == late, f"the quarantine of {device_id} is wrong")
+
+
+def _sums(leases: Iterable[Lease]) -> dict[str, Free]:
+    """Add up what is taken of each device: while a lease resizes, the larger of old and new counts."""
+    compute: defaultdict[str, int] = defaultdict(int)
+    memory: defaultdict[str, int] = defaultdict(int)
+    for lease in leases:
+        for place, held in enumerate(lease.shares):
+            sizes = [held, lease.pending[place]] if lease.pending else [held]
+            compute[held.device_id] += max(it.compute_milli for it in sizes)
+            memory[held.device_id] += max(it.memory_bytes for it in sizes)
+    return {it: Free(compute_milli=compute[it], memory_bytes=memory[it]) for it in compute}
 
 
 def _check_indexes(ledger: Ledger) -> None:
