@@ -6,11 +6,8 @@ and put back; the limits themselves are the agent's work.
 
 from __future__ import annotations
 
-import json
 import os
 import socket
-import sys
-from typing import Any
 
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.kernel.errors import AgentSilent, AttachRefused, NotOnNode
@@ -78,13 +75,9 @@ def _unreachable(attach: AttachDoc, error: OSError) -> GPUPoolError:
 
 
 class AppliedSettings:
-    """What was changed in this process for a lease, and how to change it back.
-
-    Make it *before* the ticket is shown: it notes how the process is limited without the lease.
-    """
+    """What was changed in this process for a lease, and how to change it back."""
 
     def __init__(self) -> None:
-        self._baseline = _limits_now()
         self._before: dict[str, str | None] = {}
         self._set: dict[str, str] = {}
         self._threads = ThreadCap()
@@ -96,10 +89,7 @@ class AppliedSettings:
 
     def apply(self, reply: AttachReply) -> None:
         """Apply what the agent asked this process to do to itself."""
-        before = {name: os.environ.get(name) for name in reply.environment}
-        before |= self._baseline.get("environment", {})
-        baseline = json.dumps(self._baseline | {"environment": before})
-        for name, value in {**reply.environment, names.ENV_BASELINE: baseline}.items():
+        for name, value in reply.environment.items():
             self._before.setdefault(name, os.environ.get(name))
             self._set[name] = os.environ[name] = value
         self._threads.apply(reply.threads)
@@ -125,16 +115,3 @@ class AppliedSettings:
                 os.environ[name] = before
         self._before, self._set = {}, {}
         self._threads.restore()
-
-
-def _limits_now() -> dict[str, Any]:
-    """Note the limits of this process that a lease may change; under another lease, those before it."""
-    if noted := os.environ.get(names.ENV_BASELINE):
-        limits: dict[str, Any] = json.loads(noted)
-        return limits
-    if sys.platform != "linux":
-        return {}
-    import resource
-
-    data_bytes = resource.getrlimit(resource.RLIMIT_DATA)[0]
-    return {"data_bytes": data_bytes, "cores": sorted(os.sched_getaffinity(0))}

@@ -19,9 +19,6 @@ ENV_REATTACH = "JUPYTER_GPUPOOL_REATTACH"
 ENV_LEASE = "JUPYTER_GPUPOOL_LEASE"
 #: "0" keeps every client from starting the embedded pool.
 ENV_AUTOSTART = "JUPYTER_GPUPOOL_AUTOSTART"
-#: What a process was limited to before its lease (JSON): a pool that is started from inside the lease, which
-#: would inherit the lease's limits, starts with these.
-ENV_BASELINE = "JUPYTER_GPUPOOL_BASELINE"
 #: Overrides the runtime directory (tokens, sockets, locks of one pool).
 ENV_RUNTIME_DIR = "JUPYTER_GPUPOOL_RUNTIME_DIR"
 #: Overrides the data directory (journal).
