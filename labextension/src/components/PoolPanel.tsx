@@ -50,7 +50,7 @@ function Header(props: { readonly view: IView }): JSX.Element {
   const { state, trans } = props.view;
   const { pool, phase } = state;
   return (
-    <header className="jp-GPUPool-header">
+    <div className="jp-GPUPool-header">
       <div className="jp-GPUPool-row">
         <h2>{trans.__('GPU pool')}</h2>
         <span className="jp-GPUPool-grow" />
@@ -63,7 +63,7 @@ function Header(props: { readonly view: IView }): JSX.Element {
           <span>{trans.__('%1 waiting', pool.queue.length)}</span>
         </div>
       )}
-    </header>
+    </div>
   );
 }
 
