@@ -121,7 +121,8 @@ class CPUBackend(Backend):
     def _begin(self, lease_id: str, undo: Undo, share: ShareOrder, holder: ProcessMark) -> None:
         """Refuse a tree that is too large, record how it is, and choose its cores."""
         tree = self._tree(self._processes.look(holder), lease_id, undo, holder)
-        refuse_larger(undo, self._meter.measure(tree, share.memory_bytes), share, holder)
+        memory = self._meter.measure(tree, share.memory_bytes, exact=True)
+        refuse_larger(undo, memory, share, holder)
         self._neighbours.take_over(lease_id, undo, tree)
         _refuse_untouchable(self._enforcer.remember(undo, tree))
         if holder not in undo.by_mark():
@@ -174,7 +175,8 @@ class CPUBackend(Backend):
         undo = load_undo(attachment)
         before = copy.deepcopy(undo)
         tree = self._tree(self._processes.look(holder), lease_id, undo, holder)
-        refuse_larger(undo, self._meter.measure(tree, share.memory_bytes), share, holder)
+        memory = self._meter.measure(tree, share.memory_bytes, exact=True)
+        refuse_larger(undo, memory, share, holder)
         if undo.compute is ComputeRung.AFFINITY:
             undo.cores = self._choose(lease_id, undo, share)
         with _translated(f"Lease {lease_id} cannot be resized"):
@@ -229,6 +231,7 @@ class CPUBackend(Backend):
             attachment.undo = dump_undo(undo)
         used = memory.used_bytes if tree else None
         self._note(attachment, undo).used_bytes = used
+        self._meter.refresh(memory, tree, share.memory_bytes)
         return LeaseSample(
             lease_id=attachment.lease_id, memory_used_bytes=used, processes=len(memory.data_bytes)
         )

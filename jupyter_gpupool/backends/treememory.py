@@ -6,16 +6,19 @@ cheaply every second, and exactly where it matters.
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jupyter_gpupool.backends.base import ProcessMark
-from jupyter_gpupool.backends.procfs import ProcessStatus, ProcFS
+from jupyter_gpupool.backends.procfs import ProcFS
 
-#: For how long what a process shares with others is taken as unchanged, seconds: measuring it costs about
-#: 15 ms a GiB. Not where the tree may be over its share: there it is measured each time.
-_MEASURED_SECONDS = 10.0
+#: For how long what a process shares with others is taken as unchanged, seconds. Measuring it costs 15 to
+#: 35 ms a GiB, so it is done for one process of a tree at a time, unless it has to be exact.
+_MEASURED_SECONDS = 30.0
+#: The same where the tree comes near its share.
+_MEASURED_SECONDS_NEAR = 2.0
 #: How many processes are kept before all are measured again; most of so many have ended.
 _MOST_MEASURED = 10_000
 
@@ -64,30 +67,49 @@ class MemoryMeter:
         #: When a process was last measured, and how much of what it has in RAM counts to others.
         self._shared: dict[ProcessMark, tuple[float, int]] = {}
 
-    def measure(self, tree: Sequence[ProcessMark], share_bytes: int) -> TreeMemory:
-        """Measure a tree. Pages that processes share are counted once, so a fork costs what it changes."""
-        sizes = {mark: status for mark in tree if (status := self._procfs.status(mark.pid)) is not None}
-        resident = [status.resident_bytes for status in sizes.values()]
-        used: int | None = None
-        if sizes and all(size is not None for size in resident):
-            used = sum(size or 0 for size in resident)
-            if len(sizes) > 1:
-                exactly = used > share_bytes
-                used = sum(self._own_bytes(mark, status, exactly) for mark, status in sizes.items())
-        return TreeMemory(
-            used_bytes=used, data_bytes={mark.pid: status.data_bytes for mark, status in sizes.items()}
-        )
+    def measure(self, tree: Sequence[ProcessMark], share_bytes: int, *, exact: bool = False) -> TreeMemory:
+        """Measure a tree. Pages that processes share are counted once, so a fork costs what it changes.
 
-    def _own_bytes(self, mark: ProcessMark, status: ProcessStatus, exactly: bool) -> int:
-        """Return a process's part of the memory that it is in; the whole where that cannot be read."""
-        resident, now = status.resident_bytes or 0, self._clock()
-        known = self._shared.get(mark)
-        if known is not None and not exactly and now - known[0] < _MEASURED_SECONDS:
-            return max(0, resident - known[1])
-        own = self._procfs.proportional_bytes(mark.pid)
-        if own is None:
-            return resident
+        What `refresh` has not measured yet counts in full. With ``exact`` everything is measured where
+        that would make the sum larger than the share.
+        """
+        sizes = {mark: status for mark in tree if (status := self._procfs.status(mark.pid)) is not None}
+        data = {mark.pid: status.data_bytes for mark, status in sizes.items()}
+        resident = {mark: status.resident_bytes for mark, status in sizes.items()}
+        if exact and (self._sum(resident) or 0) > share_bytes and len(resident) > 1:
+            for mark in resident:
+                self._look(mark)
+        return TreeMemory(used_bytes=self._sum(resident), data_bytes=data)
+
+    def refresh(self, memory: TreeMemory, tree: Sequence[ProcessMark], share_bytes: int) -> None:
+        """Measure again which process of a tree was not for the longest time, if that is too long ago."""
+        if len(tree) < 2:
+            return
+        mark = min(tree, key=self._measured_at)
+        near = (memory.used_bytes or 0) > share_bytes - share_bytes // 8
+        lasting = _MEASURED_SECONDS_NEAR if near else _MEASURED_SECONDS
+        if self._clock() - self._measured_at(mark) >= lasting:
+            self._look(mark)
+
+    def _measured_at(self, mark: ProcessMark) -> float:
+        """Return when a process was measured; long ago if never."""
+        return self._shared[mark][0] if mark in self._shared else -math.inf
+
+    def _sum(self, resident: Mapping[ProcessMark, int | None]) -> int | None:
+        """Add up what is in RAM, less what was measured to count to others; None if any is unknown."""
+        total: int | None = None
+        for mark, size in resident.items():
+            if size is None:
+                return None
+            shared = self._shared[mark][1] if mark in self._shared and len(resident) > 1 else 0
+            total = (total or 0) + max(0, size - shared)
+        return total
+
+    def _look(self, mark: ProcessMark) -> None:
+        """Measure how much of what a process has in RAM counts to others; nothing where that is secret."""
+        status, own = self._procfs.status(mark.pid), self._procfs.proportional_bytes(mark.pid)
+        resident = None if status is None else status.resident_bytes
         if len(self._shared) > _MOST_MEASURED:
             self._shared.clear()
-        self._shared[mark] = (now, resident - own)
-        return own
+        shared = 0 if own is None or resident is None else max(0, resident - own)
+        self._shared[mark] = (self._clock(), shared)

@@ -150,24 +150,56 @@ def test_a_tree_with_a_process_that_cannot_be_measured_has_no_sum(machine_of: Bu
     assert meter.measure([], MIB).used_bytes is None
 
 
-def test_shared_pages_are_measured_now_and_then_and_always_near_the_share(machine_of: Build) -> None:
-    status = "Uid:\t1\t1\t1\t1\nVmData:\t 900 kB\nRssAnon:\t 500 kB\nRssShmem:\t 0 kB\n"
-    rollup = "Rss:  500 kB\nPss_Anon:  250 kB\nPss_Shmem:  0 kB\n"
-    files = {
-        f"proc/{pid}/{name}": text
-        for pid in (11, 12)
-        for name, text in (("status", status), ("smaps_rollup", rollup))
-    }
-    root, now = machine_of(files), [0.0]
-    meter = MemoryMeter(ProcFS(root / "proc"), lambda: now[0])
-    tree = [ProcessMark(pid=pid, start_ticks=1) for pid in (11, 12)]
-    assert meter.measure(tree, MIB).used_bytes == 500 * 1024
-    machine_of({"proc/11/smaps_rollup": rollup.replace("250", "350")})
-    assert meter.measure(tree, MIB).used_bytes == 500 * 1024
-    assert meter.measure(tree, 900 * 1024).used_bytes == 600 * 1024
-    now[0] = 11.0
-    machine_of({"proc/11/smaps_rollup": rollup.replace("250", "150")})
-    assert meter.measure(tree, MIB).used_bytes == 400 * 1024
+class Meter:
+    """Two processes of 500 KiB, of which each shares a half with the other."""
+
+    def __init__(self, build: Build) -> None:
+        self._build, self.now, self.tree = (
+            build,
+            100.0,
+            [ProcessMark(pid=pid, start_ticks=1) for pid in (11, 12)],
+        )
+        for pid in (11, 12):
+            self.set(pid, own=250)
+        self.meter = MemoryMeter(ProcFS(build({}) / "proc"), lambda: self.now)
+
+    def set(self, pid: int, *, own: int, resident: int = 500) -> None:
+        status = f"Uid:\t1\t1\t1\t1\nVmData:\t 900 kB\nRssAnon:\t {resident} kB\nRssShmem:\t 0 kB\n"
+        rollup = f"Rss:  {resident} kB\nPss_Anon:  {own} kB\nPss_Shmem:  0 kB\n"
+        self._build({f"proc/{pid}/status": status, f"proc/{pid}/smaps_rollup": rollup})
+
+    def used(self, share_kib: int = 10_000, *, exact: bool = False) -> int:
+        memory = self.meter.measure(self.tree, share_kib * 1024, exact=exact)
+        self.meter.refresh(memory, self.tree, share_kib * 1024)
+        assert memory.used_bytes is not None
+        return memory.used_bytes // 1024
+
+
+def test_one_process_is_measured_at_a_look_and_the_rest_counts_in_full(machine_of: Build) -> None:
+    meter = Meter(machine_of)
+    assert [meter.used() for _ in range(4)] == [1000, 750, 500, 500]
+
+
+def test_a_refusal_rests_on_an_exact_measure(machine_of: Build) -> None:
+    assert Meter(machine_of).used(600, exact=True) == 500
+
+
+def test_growth_counts_at_once_and_what_is_shared_after_a_while(machine_of: Build) -> None:
+    meter = Meter(machine_of)
+    assert [meter.used() for _ in range(3)] == [1000, 750, 500]
+    meter.set(11, own=700, resident=900)
+    assert meter.used() == 900
+    meter.now += 31
+    assert [meter.used() for _ in range(3)] == [900, 950, 950]
+
+
+def test_near_the_share_it_is_measured_more_often(machine_of: Build) -> None:
+    meter = Meter(machine_of)
+    assert [meter.used() for _ in range(3)] == [1000, 750, 500]
+    meter.set(11, own=300)
+    meter.now += 3
+    assert [meter.used(520) for _ in range(3)] == [500, 550, 550]
+    assert meter.used() == 550
 
 
 def test_refusals_name_both_numbers_and_the_next_step() -> None:
