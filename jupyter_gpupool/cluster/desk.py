@@ -32,7 +32,6 @@ from jupyter_gpupool.protocol.messages import (
     DetachOrder,
     ExitedReport,
     HolderReport,
-    IsolationDoc,
     LeaseSample,
     PrepareOrder,
     Report,
@@ -48,6 +47,13 @@ RETRY_SECONDS = 2.0
 class _Held:
     record: HolderRecord
     pidfd: int
+    complaint: str = ""
+
+    def complain(self, error: Exception) -> None:
+        """Log a fault that may come back every second, once."""
+        if self.complaint != str(error):
+            self.complaint = str(error)
+            logger.warning("The holder of %s cannot be looked at", self.record.lease_id, exc_info=error)
 
 
 class HolderDesk:
@@ -95,7 +101,7 @@ class HolderDesk:
                 lease_id=held.record.lease_id,
                 generation=held.record.generation,
                 pid=held.record.holder.pid,
-                isolation=_isolation(held.record),
+                isolation=held.record.isolation,
             )
             for held in self._held.values()
             if is_alive(held.pidfd)
@@ -116,18 +122,17 @@ class HolderDesk:
         self._attaching[order.lease_id] = False
         try:
             async with self._turn:
-                return _reply(await self._attach(order, peer))
+                return (await self._attach(order, peer)).reply()
         except (AlreadyAttached, LeaseOver) as error:
             peer.close()
             return refusal(error)
         except GPUPoolError as error:
             return self._refuse(order, peer, error)
         except Exception as error:
-            logger.exception("Process %s cannot be attached to %s", peer.mark.pid, order.lease_id)
             failed = AttachError(
                 f"The agent failed to attach this process: {error}.", hint="Its log says more."
             )
-            return self._refuse(order, peer, failed)
+            return self._refuse(order, peer, failed, cause=error)
         finally:
             del self._attaching[order.lease_id]
 
@@ -152,7 +157,7 @@ class HolderDesk:
                 try:
                     samples.append(await self._hands.do(self._limits.watch, held.record))
                 except (GPUPoolError, OSError) as error:
-                    logger.debug("The holder of lease %s cannot be looked at: %s", lease_id, error)
+                    held.complain(error)
         return samples
 
     async def close(self) -> None:
@@ -162,8 +167,14 @@ class HolderDesk:
             for lease_id in list(self._held):
                 os.close(self._let_go(lease_id).pidfd)
 
-    def _refuse(self, order: PrepareOrder, peer: Peer, error: GPUPoolError) -> AttachReply:
+    def _refuse(
+        self, order: PrepareOrder, peer: Peer, error: GPUPoolError, *, cause: Exception | None = None
+    ) -> AttachReply:
         """Tell process and pool that the lease cannot be put in force."""
+        logger.warning(
+            *("Process %s cannot be attached to %s: %s", peer.mark.pid, order.lease_id, error),
+            exc_info=cause or error.__cause__,
+        )
         peer.close()
         self._report(
             AttachRefusedReport(lease_id=order.lease_id, generation=order.generation, detail=str(error))
@@ -191,7 +202,7 @@ class HolderDesk:
                 lease_id=record.lease_id,
                 generation=record.generation,
                 pid=record.holder.pid,
-                isolation=_isolation(record),
+                isolation=record.isolation,
             )
         )
         return record
@@ -209,7 +220,7 @@ class HolderDesk:
             held.record = await self._hands.do(self._limits.resize, held.record, order.shares)
         except (GPUPoolError, OSError) as error:
             return ApplyRefusedReport(**known, detail=str(error))
-        return AppliedReport(**known, isolation=_isolation(held.record))
+        return AppliedReport(**known, isolation=held.record.isolation)
 
     async def _obey_detach(self, order: DetachOrder) -> None:
         async with self._turn:
@@ -238,7 +249,9 @@ class HolderDesk:
             logger.warning("Lease %s: %s Its record is removed.", record.lease_id, error)
             await self._hands.do(self._limits.forget, record)
         except (GPUPoolError, OSError) as error:
-            logger.error("Lease %s cannot be detached from %s: %s", record.lease_id, record.holder, error)
+            logger.error(
+                "Lease %s cannot be detached from %s", record.lease_id, record.holder, exc_info=error
+            )
             return False
         return True
 
@@ -280,21 +293,3 @@ class HolderDesk:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             logger.error("Work on a holder failed", exc_info=task.exception())
-
-
-def _isolation(record: HolderRecord) -> list[IsolationDoc]:
-    return [doc for attachment in record.attachments for doc in attachment.isolation]
-
-
-def _reply(record: HolderRecord) -> AttachReply:
-    """Tell the process what it applies to itself."""
-    environment: dict[str, str] = {}
-    for attachment in record.attachments:
-        environment.update(attachment.environment)
-    threads = [attachment.threads for attachment in record.attachments if attachment.threads is not None]
-    return AttachReply(
-        lease_id=record.lease_id,
-        environment=environment,
-        threads=min(threads, default=None),
-        isolation=_isolation(record),
-    )

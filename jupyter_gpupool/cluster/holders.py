@@ -16,6 +16,7 @@ import msgspec
 from jupyter_gpupool.backends.base import Attachment, ProcessMark
 from jupyter_gpupool.core.errors import InvalidValue
 from jupyter_gpupool.protocol import codec, names
+from jupyter_gpupool.protocol.messages import AttachReply, IsolationDoc
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +44,24 @@ class HolderRecord(msgspec.Struct, kw_only=True):
     owner: str
     holder: ProcessMark
     attachments: list[Attachment]
+
+    @property
+    def isolation(self) -> list[IsolationDoc]:
+        """What is in force, of all shares."""
+        return [doc for attachment in self.attachments for doc in attachment.isolation]
+
+    def reply(self) -> AttachReply:
+        """Tell the process what it applies to itself."""
+        environment: dict[str, str] = {}
+        for attachment in self.attachments:
+            environment.update(attachment.environment)
+        threads = [item.threads for item in self.attachments if item.threads is not None]
+        return AttachReply(
+            lease_id=self.lease_id,
+            environment=environment,
+            threads=min(threads, default=None),
+            isolation=self.isolation,
+        )
 
 
 class HolderBook:

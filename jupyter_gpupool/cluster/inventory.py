@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from jupyter_gpupool.backends.base import Attachment, Backend, BackendError
+from jupyter_gpupool.cluster.calls import call
 from jupyter_gpupool.cluster.locks import DeviceLocks
 from jupyter_gpupool.core.errors import NoSuchDevice
 from jupyter_gpupool.protocol.messages import DeviceReport, DeviceSample
@@ -37,6 +38,7 @@ class Inventory:
         self._backends = tuple(backends)
         self._locks = locks
         self._owners: dict[str, Backend] = {}
+        self._complaints: dict[str, str] = {}
         #: All devices, as they were when last looked at.
         self.devices: tuple[DeviceReport, ...] = ()
 
@@ -46,9 +48,9 @@ class Inventory:
         found: list[DeviceReport] = []
         for backend in self._backends:
             try:
-                devices = backend.discover()
+                devices = call(backend.discover)
             except BackendError as error:
-                logger.warning("Devices of one kind cannot be listed: %s", error)
+                self._complain("listed", error)
                 devices = [device for device in before if self._owners.get(device.id) is backend]
             self._owners.update(dict.fromkeys((device.id for device in devices), backend))
             found.extend(self._locked(device) for device in devices)
@@ -77,14 +79,20 @@ class Inventory:
         samples: list[DeviceSample] = []
         for backend in self._backends:
             try:
-                samples.extend(backend.sample(by_backend.get(id(backend), [])))
+                samples.extend(call(backend.sample, by_backend.get(id(backend), [])))
             except BackendError as error:
-                logger.warning("Devices of one kind cannot be sampled: %s", error)
+                self._complain("sampled", error)
         return samples
 
     def close(self) -> None:
         """Give the devices back."""
         self._locks.close()
+
+    def _complain(self, what: str, error: BackendError) -> None:
+        """Log a fault that may come back every second, once."""
+        if self._complaints.get(what) != str(error):
+            self._complaints[what] = str(error)
+            logger.warning("Devices of one kind cannot be %s", what, exc_info=error)
 
     def _locked(self, device: DeviceReport) -> DeviceReport:
         if device.emulated:

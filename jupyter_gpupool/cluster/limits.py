@@ -11,6 +11,7 @@ import logging
 import msgspec
 
 from jupyter_gpupool.backends.base import Attachment, BackendError, ProcessMark
+from jupyter_gpupool.cluster.calls import call
 from jupyter_gpupool.cluster.holders import HolderBook, HolderRecord
 from jupyter_gpupool.cluster.inventory import Inventory
 from jupyter_gpupool.core.errors import NoSuchDevice
@@ -49,7 +50,7 @@ class Limits:
         try:
             for share in order.shares:
                 backend = self._inventory.backend(share.device_id)
-                done.append(backend.attach(order.lease_id, share, holder))
+                done.append(call(backend.attach, order.lease_id, share, holder))
             record = HolderRecord(
                 format=names.FORMAT,
                 lease_id=order.lease_id,
@@ -81,7 +82,7 @@ class Limits:
         try:
             for old in record.attachments:
                 backend = self._inventory.backend(old.share.device_id)
-                done.append(backend.resize(old, wanted[old.share.device_id]))
+                done.append(call(backend.resize, old, wanted[old.share.device_id]))
             resized = msgspec.structs.replace(record, attachments=done)
             self._book.save(resized)
         except BaseException:
@@ -94,7 +95,7 @@ class Limits:
         undo = [bytes(attachment.undo) for attachment in record.attachments]
         try:
             samples = [
-                self._inventory.backend(attachment.share.device_id).watch(attachment)
+                call(self._inventory.backend(attachment.share.device_id).watch, attachment)
                 for attachment in record.attachments
             ]
         finally:
@@ -111,7 +112,7 @@ class Limits:
             If something could not be restored; the record stays, so that it can be tried again.
         """
         for attachment in record.attachments:
-            self._inventory.backend(attachment.share.device_id).detach(attachment)
+            call(self._inventory.backend(attachment.share.device_id).detach, attachment)
         self._book.remove(record.lease_id)
 
     def forget(self, record: HolderRecord) -> None:
@@ -121,7 +122,7 @@ class Limits:
     def _detach(self, attachments: list[Attachment]) -> None:
         for attachment in reversed(attachments):
             try:
-                self._inventory.backend(attachment.share.device_id).detach(attachment)
+                call(self._inventory.backend(attachment.share.device_id).detach, attachment)
             except BackendError as error:
                 logger.error("A share of lease %s cannot be taken back: %s", attachment.lease_id, error)
 
@@ -130,7 +131,7 @@ class Limits:
         for index, new in enumerate(done):
             share = record.attachments[index].share
             try:
-                record.attachments[index] = self._inventory.backend(share.device_id).resize(new, share)
+                record.attachments[index] = call(self._inventory.backend(share.device_id).resize, new, share)
             except BackendError as error:
                 record.attachments[index] = new
                 logger.error("A share of lease %s cannot be put back: %s", record.lease_id, error)

@@ -88,6 +88,7 @@ class PacedBackend(Backend):
         )
 
     def watch(self, attachment: Attachment) -> LeaseSample:
+        self._fail("watch", attachment.share)
         return LeaseSample(lease_id=attachment.lease_id)
 
     def detach(self, attachment: Attachment) -> None:
@@ -95,6 +96,8 @@ class PacedBackend(Backend):
         self.in_force.pop((attachment.lease_id, attachment.share.device_id), None)
 
     def _fail(self, what: str, share: ShareOrder) -> None:
+        if f"{what} {share.device_id} badly" in self.failing:
+            raise AttributeError("a bug")
         if f"{what} {share.device_id}" in self.failing:
             raise BackendError(f"The test lets {what} of {share.device_id} fail.")
 
@@ -260,4 +263,25 @@ async def test_a_record_that_cannot_be_written_refuses_the_attach_and_leaves_not
     assert bench.kinds() == [AttachRefusedReport]
     assert bench.backend.in_force == {}
     assert bench.desk.living() == []
+    await bench.desk.close()
+
+
+@pytest.mark.asyncio
+async def test_a_bug_in_a_backend_is_told_and_logged_once_and_ends_nothing(
+    tmp_path: Path, process: subprocess.Popen[bytes], caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = _Bench(tmp_path)
+    bench.backend.failing = {"attach one badly"}
+    reply = await bench.desk.attach(_order("one"), _peer(process))
+    assert reply.error is not None
+    assert "a bug" in reply.error.message
+
+    bench.backend.failing = {"watch one badly"}
+    assert (await bench.desk.attach(_order("one"), _peer(process))).error is None
+    assert await bench.desk.look() == []
+    assert await bench.desk.look() == []
+    assert caplog.text.count("cannot be looked at") == 1
+    assert "AttributeError: a bug" in caplog.text
+    bench.backend.failing = set()
+    assert [sample.lease_id for sample in await bench.desk.look()] == ["lease_1"]
     await bench.desk.close()
