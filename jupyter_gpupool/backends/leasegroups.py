@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from jupyter_gpupool.backends import cgroups
@@ -19,6 +21,8 @@ OUR_GROUP = "jupyter_gpupool"
 PERIOD_US = 100_000
 #: The smallest quota that the kernel takes, microseconds.
 _LEAST_QUOTA_US = 1_000
+#: After how long an empty group counts as abandoned, seconds; a lease that begins fills its own at once.
+_ABANDONED_SECONDS = 60.0
 #: How each of our limits is taken away.
 _UNLIMITED = {
     "cpu.cfs_quota_us": "-1",
@@ -140,7 +144,16 @@ def make_group(base: Path, version: int, lease_id: str) -> Path:
     """Make the group of a lease (or take the one that is there)."""
     group = base / OUR_GROUP / lease_id if version == 1 else base / f"{OUR_GROUP}-{lease_id}"
     group.mkdir(parents=True, exist_ok=True)
+    _sweep(group.parent.iterdir() if version == 1 else base.glob(f"{OUR_GROUP}-*"))
     return group
+
+
+def _sweep(groups: Iterable[Path]) -> None:
+    """Remove groups that pools which were killed left behind: the kernel keeps those with processes."""
+    for group in groups:
+        with contextlib.suppress(OSError):
+            if group.is_dir() and time.time() - group.stat().st_mtime > _ABANDONED_SECONDS:
+                group.rmdir()
 
 
 def remove_group(group: Path) -> None:

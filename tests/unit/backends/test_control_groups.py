@@ -131,3 +131,13 @@ def test_only_a_group_that_the_user_cannot_write_to_is_closed_to_it(tmp_path: Pa
     (tmp_path / "cgroup.procs").chmod(0o664)
     assert leasegroups.open_to(group, stranger)
     assert leasegroups.open_to(tmp_path / "missing", stranger)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_groups_that_killed_pools_left_behind_are_swept_away(tmp_path: Path, version: int) -> None:
+    old, fresh, full = (leasegroups.make_group(tmp_path, version, name) for name in ("old", "fresh", "full"))
+    (full / "cgroup.procs").write_text("1")
+    for group in (old, full):
+        os.utime(group, (0, 0))
+    made = leasegroups.make_group(tmp_path, version, "made")
+    assert [group.is_dir() for group in (old, fresh, full, made)] == [False, True, True, True]
