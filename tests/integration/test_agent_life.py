@@ -224,3 +224,15 @@ async def test_a_second_pool_on_the_machine_sees_the_device_taken_until_the_firs
             assert report.devices[0].taken_by == ""
         finally:
             await second.close()
+
+
+@pytest.mark.slow
+@pytest.mark.asyncio
+async def test_an_agent_that_is_frozen_counts_as_lost_and_joins_again_when_it_goes_on() -> None:
+    async with node_bench() as bench:
+        await bench.serve()
+        agent = await bench.agent()
+        agent.send_signal(signal.SIGSTOP)
+        await until(lambda: bench.left, what="the silent agent is given up", seconds=40)
+        agent.send_signal(signal.SIGCONT)
+        assert (await bench.told(HelloReport, count=2)).pid == agent.pid
