@@ -96,7 +96,7 @@ def _agents_in(environment: dict[str, str]) -> list[int]:
 
 
 def _cpu_seconds(pid: int) -> float:
-    """Return the CPU time of all threads: the scheduler counts nanoseconds, where clock ticks are too coarse."""
+    """Return the CPU time of all threads, which the scheduler counts in nanoseconds."""
     tasks = Path(f"/proc/{pid}/task")
     try:
         return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks.iterdir()) / 1e9
