@@ -66,3 +66,10 @@ def test_the_map_of_the_tree_names_what_exists(page: str) -> None:
     targets = set(re.findall(r"make ([a-z-]+)", text)) - {"made"}
     known = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert targets <= known
+
+
+def test_the_verification_page_names_tests_that_exist() -> None:
+    named = re.findall(r"`((?:tests|\.ci)/[\w./]+)`", (ROOT / "docs" / "verification.md").read_text())
+    assert named
+    missing = [name for name in named if not (ROOT / name).exists()]
+    assert not missing
