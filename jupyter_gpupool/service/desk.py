@@ -35,8 +35,6 @@ PREPARE_SECONDS = 5.0
 RELEASE_SECONDS = 5.0
 #: How long the answer to a resize waits for the agent, seconds.
 RESIZE_SECONDS = 10.0
-#: Longest long poll, seconds.
-POLL_SECONDS = 60.0
 #: For how long a queued lease may be without a listener after the service was started anew, seconds.
 RETURN_SECONDS = 30.0
 
@@ -146,7 +144,7 @@ class Desk:
     async def look(self, who: Principal, lease_id: str, since: str | None, wait_seconds: float) -> LeaseDoc:
         """Show a lease; with ``since``, as soon as its tag is another one, or after ``wait_seconds``."""
         loop = asyncio.get_running_loop()
-        until = loop.time() + (min(wait_seconds, POLL_SECONDS) if since is not None else 0.0)
+        until = loop.time() + (wait_seconds if since is not None else 0.0)
         lease = await self._own(who, lease_id)
         with self._listening(lease):
             while True:

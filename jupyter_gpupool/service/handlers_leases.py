@@ -5,7 +5,6 @@ Rule of this module: one call of the `Desk` for each method.
 
 from __future__ import annotations
 
-from jupyter_gpupool.core.errors import InvalidValue
 from jupyter_gpupool.core.leases import LeaseState
 from jupyter_gpupool.protocol import names
 from jupyter_gpupool.service import validate
@@ -31,10 +30,8 @@ class LeasesHandler(Handler):
     async def delete(self) -> None:
         """End every lease of one kernel."""
         who = self.who
-        kernel_id = self.get_query_argument("kernel_id", "")
+        kernel_id = validate.kernel_id(self.get_query_argument("kernel_id", ""))
         reason = validate.end_reason(self.get_query_argument("reason", "released"))
-        if not kernel_id:
-            raise InvalidValue("Which kernel's leases?", hint="Give ?kernel_id=, or name one lease.")
         self.answer(await self.context.desk.release_kernel(who, kernel_id, reason))
 
 

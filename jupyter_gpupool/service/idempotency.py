@@ -108,10 +108,10 @@ class KeyBook:
             raise IdempotencyConflict(
                 "This Idempotency-Key was used for another request.", hint="Use a new key for each request."
             )
-        if entry.making is None:
-            return True
-        await asyncio.wait((entry.making,))
-        return not entry.making.cancelled()
+        making = entry.making
+        if making is not None:
+            await asyncio.wait((making,))
+        return making is None or not making.cancelled()
 
     def _trim(self) -> None:
         while len(self._entries) > KEYS:

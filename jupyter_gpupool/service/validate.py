@@ -16,6 +16,8 @@ from jupyter_gpupool.protocol.messages import LeaseRequest, ResizeRequest
 TEXT = 200
 #: Largest memory size that can be written, bytes.
 MEMORY_BYTES = 2**60
+#: Longest long poll, seconds.
+POLL_SECONDS = 60.0
 #: Longest wait or hold, seconds (a hundred years).
 SECONDS = 100 * 366 * 86400.0
 
@@ -54,10 +56,10 @@ def resize_request(wanted: ResizeRequest) -> ResizeRequest:
 
 def idempotency_key(key: str | None) -> None:
     """Check the header ``Idempotency-Key``; None when there is none."""
-    if key is not None and not (1 <= len(key) <= TEXT and key.isprintable()):
+    if key is not None and not (1 <= len(key) <= TEXT and all("!" <= char <= "~" for char in key)):
         raise InvalidValue(
             "This Idempotency-Key cannot be used.",
-            hint=f"Send 1 to {TEXT} printable characters, e.g. a UUID.",
+            hint=f"Send 1 to {TEXT} visible ASCII characters, such as a UUID.",
         )
 
 
@@ -71,14 +73,24 @@ def end_reason(text: str) -> EndReason:
         ) from None
 
 
+def kernel_id(text: str) -> str:
+    """Read the query ``kernel_id``."""
+    if not text:
+        raise InvalidValue("Which kernel's leases?", hint="Give ?kernel_id=, or name one lease.")
+    _text("kernel_id", text)
+    return text
+
+
 def wait_seconds(text: str) -> float:
     """Read the query ``wait_seconds``."""
     try:
         seconds = float(text)
     except ValueError:
         seconds = math.nan
-    if not 0 <= seconds <= SECONDS:
-        raise InvalidValue(f"“{text[:TEXT]}” is not a number of seconds.", hint="Give 0 to 60.")
+    if not 0 <= seconds <= POLL_SECONDS:
+        raise InvalidValue(
+            f"“{text[:TEXT]}” is not a number of seconds.", hint=f"Give 0 to {POLL_SECONDS:g}."
+        )
     return seconds
 
 
@@ -101,8 +113,10 @@ def _size(compute_milli: int, memory_bytes: int | None) -> None:
 
 
 def _text(name: str, value: str) -> None:
-    if len(value) > TEXT or not value.isprintable():
-        raise InvalidValue(f"{name} cannot be used.", hint=f"Give at most {TEXT} printable characters.")
+    if len(value) > TEXT or any(char < " " or char == "\x7f" for char in value):
+        raise InvalidValue(
+            f"{name} cannot be used.", hint=f"Give at most {TEXT} characters, no control ones."
+        )
 
 
 def _duration(name: str, value: float | None, *, least: float) -> None:

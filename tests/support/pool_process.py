@@ -45,6 +45,16 @@ def wait_for(look: Callable[[], T | None], what: str, seconds: float = PATIENCE_
         time.sleep(0.02)
 
 
+def world(home: Path) -> dict[str, str]:
+    """Return the environment of a world of its own below ``home``, as the fixtures make it for each test."""
+    return {
+        **os.environ,
+        names.ENV_RUNTIME_DIR: str(home / "run"),
+        names.ENV_DATA_DIR: str(home / "data"),
+        names.ENV_LOCK_DIR: str(home / "lock"),
+    }
+
+
 @dataclass(frozen=True)
 class Answer:
     """An HTTP answer."""

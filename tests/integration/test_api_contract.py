@@ -1,0 +1,111 @@
+"""openapi.yaml is the contract: valid, complete, and kept by the running service."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from jupyter_gpupool.protocol import messages
+from jupyter_gpupool.service.api import ROUTES
+from jupyter_gpupool.service.errors import STATUS
+from tests.support.pool_process import PoolProcess, running_pool, world
+
+TEXT = files("jupyter_gpupool.service").joinpath("openapi.yaml").read_text()
+CONTRACT: dict[str, Any] = yaml.safe_load(TEXT)
+SCHEMAS = CONTRACT["components"]["schemas"]
+METHODS = ("get", "post", "patch", "delete")
+
+
+def test_the_contract_is_valid_openapi() -> None:
+    from openapi_spec_validator import validate
+
+    validate(CONTRACT)
+
+
+def test_every_path_and_method_that_is_served_is_in_the_contract() -> None:
+    served = {
+        (re.sub(r"\(.*\)", "{lease_id}", path), method)
+        for path, handler in ROUTES
+        for method in METHODS
+        if method in vars(handler)
+    }
+    promised = {
+        (path, method) for path, item in CONTRACT["paths"].items() for method in item if method in METHODS
+    }
+    assert served == promised
+
+
+@pytest.mark.parametrize("name", [name for name, schema in SCHEMAS.items() if "properties" in schema])
+def test_every_document_has_the_fields_that_are_sent(name: str) -> None:
+    fields = msgspec.structs.fields(getattr(messages, name))
+    assert set(SCHEMAS[name]["properties"]) == {field.name for field in fields}
+    required = {field.name for field in fields if field.required}
+    assert set(SCHEMAS[name].get("required", [])) == required
+
+
+@pytest.mark.parametrize("name", [name for name, schema in SCHEMAS.items() if "enum" in schema])
+def test_every_enumeration_has_the_values_that_are_sent(name: str) -> None:
+    assert set(SCHEMAS[name]["enum"]) == {member.value for member in getattr(messages, name)}
+
+
+def test_every_status_of_an_error_is_promised_somewhere() -> None:
+    promised = {
+        int(status)
+        for item in CONTRACT["paths"].values()
+        for method, operation in item.items()
+        if method in METHODS
+        for status in operation["responses"]
+    }
+    # what is refused before any operation is chosen
+    elsewhere = {404, 405}
+    assert set(STATUS.values()) <= promised | elsewhere
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PoolProcess]:
+    home = tmp_path_factory.mktemp("contract")
+    arguments = ("--PoolService.waiter_grace_seconds=0.5", "--PoolService.attach_seconds=2")
+    with running_pool(world(home), emulate="8xA100-80GB", arguments=arguments) as running:
+        yield running
+
+
+def test_the_service_serves_its_contract(pool: PoolProcess) -> None:
+    answer = pool.get("/api/v1/openapi.yaml", token="")
+    assert answer.headers["Content-Type"] == "application/yaml"
+    assert answer.body == TEXT
+
+
+@pytest.mark.slow
+def test_the_service_keeps_its_contract(pool: PoolProcess, tmp_path: Path) -> None:
+    """Schemathesis makes requests up from the contract, good ones and bad ones, and checks every answer."""
+    contract = tmp_path / "openapi.yaml"
+    contract.write_text(TEXT)
+    done = subprocess.run(
+        [
+            *(Path(sys.executable).with_name("schemathesis"), "run", contract),
+            *("--url", pool.url, "--header", f"Authorization: Bearer {pool.token}"),
+            *("--exclude-path", "/api/v1/events", "--phases", "examples,coverage,fuzzing,stateful"),
+            *("--max-examples", "25", "--seed", "1", "--request-timeout", "30", "--no-color"),
+            # 1.0 is an integer to JSON Schema and not to us, and 422 is an answer to good requests, too
+            *("--exclude-checks", "positive_data_acceptance"),
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONWARNINGS": "default"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    assert pool.process is not None
+    assert pool.process.poll() is None
+    assert "Traceback" not in pool.log()
