@@ -112,7 +112,7 @@ $(VENV)/.test: $(BIN)/python $(INPUTS)
 $(VENV)/.dev: $(BIN)/python $(INPUTS)
 	@echo "Installing this package and what its development needs, and building the front end …"
 	@$(PIP) -e '.[dev]'
-	@touch $(VENV)/.lab $(VENV)/.test $@
+	@touch $(VENV)/.lab $(VENV)/.test $(VENV)/.docs $@
 
 $(VENV)/.docs: $(BIN)/python $(INPUTS)
 	@echo "Installing this package and what its documentation needs, and building the front end …"
