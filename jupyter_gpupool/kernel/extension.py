@@ -67,7 +67,7 @@ def load(ipython: Any) -> None:
     if leases := os.environ.pop(ENV_REATTACH, ""):
         from jupyter_gpupool.kernel.reattach import reattach
 
-        reattach(leases.split(","))
+        reattach(ipython, leases.split(","))
 
 
 def _register_completion(ipython: Any) -> None:

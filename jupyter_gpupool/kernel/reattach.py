@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import Any
 
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.core.leases import LeaseState
@@ -22,7 +23,7 @@ from jupyter_gpupool.protocol.messages import LeaseDoc
 REATTACH_SECONDS = 10.0
 
 
-def reattach(lease_ids: list[str]) -> None:
+def reattach(shell: Any, lease_ids: list[str]) -> None:
     """Attach this process to the leases of the kernel's previous one."""
     process = this_process()
     deadline = time.monotonic() + REATTACH_SECONDS
@@ -30,11 +31,19 @@ def reattach(lease_ids: list[str]) -> None:
         try:
             _take_over(process, lease_id, deadline)
         except GPUPoolError as error:
-            print(  # noqa: T201 - the kernel's standard error is the only place there is
-                f"gpupool: this kernel restarted without its lease {lease_id}: {error} "
-                f"`%gpupool request` asks for a new one.",
-                file=sys.stderr,
-            )
+            _warn(shell, f"This kernel restarted without its lease {lease_id}: {error}")
+
+
+def _warn(shell: Any, sentence: str) -> None:
+    """Say it in the kernel's log, and once more above the first cell: nobody listens to a starting kernel."""
+    said = f"gpupool: {sentence} `%gpupool request` asks for a new one."
+    print(said, file=sys.stderr)  # noqa: T201 - standard error is the place for it
+
+    def once(*_: object) -> None:
+        shell.events.unregister("pre_run_cell", once)
+        print(said, file=sys.stderr)  # noqa: T201
+
+    shell.events.register("pre_run_cell", once)
 
 
 def _take_over(process: Process, lease_id: str, deadline: float) -> None:

@@ -260,7 +260,7 @@ def test_thread_counts_follow_the_lease(book: Notebook):
     before = book.ok("torch.get_num_threads()").result
     book.ok("%gpupool request 0.25")
     assert book.ok("torch.get_num_threads(), os.environ['OMP_NUM_THREADS']").result == "(1, '1')"
-    book.ok("%gpupool resize 1")
+    book.ok("%gpupool resize 1 --memory 2GiB")
     cores = book.ok("len(os.sched_getaffinity(0))").result
     assert book.ok("torch.get_num_threads()").result == cores
     book.ok("%gpupool release")
@@ -292,6 +292,15 @@ def test_it_works_in_a_kernel_that_nobody_prepared(pool: PoolProcess, world):
         bare.ok("%gpupool release")
         bare.ok("%unload_ext jupyter_gpupool")
         assert bare.run("%gpupool").status == "error"
+
+
+def test_a_kernel_whose_lease_is_gone_starts_all_the_same_and_says_so(pool: PoolProcess, world):
+    environment = world | {names.ENV_REATTACH: "lease_of_the_past"}
+    with notebook(environment) as restarted:
+        sent = restarted.first
+    assert "This kernel restarted without its lease lease_of_the_past" in sent.stderr
+    assert "`%gpupool request` asks for a new one." in sent.stderr
+    assert names.ENV_REATTACH not in sent.result
 
 
 def test_a_kernel_that_asks_for_nothing_imports_nothing_of_ours(pool: PoolProcess, world):

@@ -66,7 +66,8 @@ class Notebook:
         self.client: BlockingKernelClient = self.manager.client()
         self.client.start_channels()
         self.client.wait_for_ready(timeout=_PATIENCE_SECONDS)
-        self.pid = int(self.run("import os; os.getpid()").result)
+        self.first = self.run("import os; (os.getpid(), sorted(os.environ))")
+        self.pid = int(self.first.result.split(",")[0].strip("("))
 
     def send(self, code: str) -> str:
         """Begin a cell; return its message's id."""
