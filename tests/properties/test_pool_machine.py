@@ -229,7 +229,7 @@ class TestPool(PoolMachine.TestCase):
     """Some runs, the same each time."""
 
     settings = settings(
-        max_examples=60,
+        max_examples=40,
         stateful_step_count=40,
         deadline=None,
         derandomize=True,
