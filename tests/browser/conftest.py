@@ -18,6 +18,8 @@ from tests.browser.lab import Lab, wait_for
 from tests.browser.page import LabPage
 
 _CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+#: Longest that one test may take, with the start of JupyterLab, on a machine that does other things too.
+_TEST_SECONDS = 300
 #: What a headless Chromium needs on a small machine, as root too, and without asking anything outside.
 _FLAGS = [
     "--no-sandbox",
@@ -37,6 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.browser)
+            item.add_marker(pytest.mark.timeout(_TEST_SECONDS))
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,9 @@ from playwright.sync_api import ConsoleMessage, Error, Locator, Page, expect
 from tests.browser.lab import Lab
 
 #: Everything that is waited for on the page comes within this time, milliseconds.
-PATIENCE_MS = 30_000
+PATIENCE_MS = 45_000
+#: A cell may take longer: it imports torch on half a core.
+_CELL_MS = 150_000
 _ROOT = Path(__file__).parents[2]
 _RESULTS = _ROOT / "test-results"
 #: "1" writes the screenshots for the documentation, too.
@@ -121,16 +123,18 @@ class LabPage:
         """Type code into the last cell, run it to its end, and return that cell's output."""
         return self.finished(self.start(code))
 
-    def run_cell(self, index: int) -> Locator:
-        """Run an existing code cell to its end, and return its output."""
-        cell = self.cells().nth(index)
-        cell.locator(".jp-InputArea-editor").click()
+    def run_cell(self, source: str) -> Locator:
+        """Run the first code cell whose source has (or, as a pattern, is) this, and return its output."""
+        editor = self.page.locator(".cm-content", has_text=re.compile(source))
+        cell = self.cells().filter(has=editor).first
+        cell.locator(".cm-content").click()
         self.page.keyboard.press("Shift+Enter")
         return self.finished(cell)
 
     def finished(self, cell: Locator) -> Locator:
         """Wait for the end of a cell, and return its output."""
-        expect(cell.locator(".jp-InputPrompt")).to_have_text(re.compile(r"\[\d+\]:"))
+        done = re.compile(r"\[\d+\]:")
+        expect(cell.locator(".jp-InputPrompt")).to_have_text(done, timeout=_CELL_MS)
         return self.output(cell)
 
     def output(self, cell: Locator) -> Locator:
