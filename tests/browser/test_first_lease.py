@@ -26,9 +26,9 @@ def test_the_example_notebook_takes_a_quarter_trains_in_it_and_gives_it_back(pag
     expect(page.device("cpu").get_by_role("img", name="Compute: 0.75 of 1 free")).to_be_visible()
 
     expect(page.run_cell(r"load_digits\(")).to_contain_text("of the test digits read right")
-    page.screenshot("sidebar", docs=True)
+    page.screenshot("first-lease", docs=True)
     page.theme("JupyterLab Dark")
-    page.screenshot("sidebar-dark", docs=True)
+    page.screenshot("first-lease-dark", docs=True)
     page.theme("JupyterLab Light")
 
     too_much = page.run_cell(r"torch\.empty")
