@@ -23,7 +23,7 @@ def run_cell(shell: Any, body: str) -> None:
     __tracebackhide__ = True
     # One empty line takes the place of the magic's, so that the line numbers are those of the cell.
     source = "\n" + shell.transform_cell(body)
-    name = shell.compile.cache(source, shell.execution_count, raw_code="\n" + body)
+    name = shell.compile.cache(source, shell.displayhook.prompt_count, raw_code="\n" + body)
     nodes = shell.transform_ast(shell.compile.ast_parse(source, filename=name)).body
     shown = _shown(shell, nodes, body)
     for node in nodes:

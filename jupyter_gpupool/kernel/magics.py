@@ -97,7 +97,7 @@ def _why(arguments: Namespace) -> render.Rendering:
     if this_process().held or kind is not None:
         lease = this_process().only_lease(kind)
         reason = lease.why() or lease.state.value
-        return render.sentence(f"{render.share_of(lease.doc)}: {reason.rstrip('.')}.")
+        return render.sentence(f"{reason.rstrip('.')} ({render.share_of(lease.doc)}).")
     waiting = [entry for entry in api.pool().queue if entry.mine]
     if not waiting:
         return render.sentence("This process holds no lease, and none of your requests waits.")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_gpupool.core.leases import Resource
 from jupyter_gpupool.core.shares import format_memory
+from jupyter_gpupool.kernel.render import mechanism
 
 if TYPE_CHECKING:
     from jupyter_gpupool.kernel.api import Lease
@@ -58,7 +59,7 @@ def _concerns(error: BaseException, lease: Lease) -> bool:
 def note_for(lease: Lease) -> str:
     """Write the note: the lease, its limit, what is in use, and what can be done."""
     limit = next((e for e in lease.isolation if e.resource is Resource.MEMORY), None)
-    how = f" ({limit.strength.value}, by {limit.mechanism})" if limit is not None else ""
+    how = f" ({mechanism(limit)})" if limit is not None else ""
     used = memory_in_use()
     use = f", of which {format_memory(used)} are in use" if used is not None else ""
     more = (

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: How long a pool that was just started may take until its first device is shown, seconds.
 _FIRST_NODE_SECONDS = 10.0
 #: Pause between two looks, seconds.
-_LOOK_SECONDS = 0.05
+_LOOK_SECONDS = 0.2
 
 
 class Process:

@@ -17,7 +17,10 @@ from jupyter_gpupool.core.leases import LeaseState, Resource, Strength, Verified
 from jupyter_gpupool.core.shares import WHOLE_MILLI, format_compute, format_duration, format_memory
 from jupyter_gpupool.protocol.messages import DeviceDoc, IsolationDoc, LeaseDoc, PoolDoc, UsageDoc
 
+#: Width of plain text tables, characters.
 _WIDTH = 110
+#: Table cells shorter than this are not broken, characters.
+_SHORT = 30
 _TABLE = "border-collapse:collapse;margin:4px 0 10px 0;color:var(--jp-content-font-color1,inherit)"
 _CELL = (
     "border-bottom:1px solid var(--jp-border-color2,rgba(128,128,128,0.4));"
@@ -93,13 +96,18 @@ def _table_html(table: Table) -> str:
         )
     head = "".join(f'<th scope="col" style="{_CELL}">{html.escape(name)}</th>' for name in table.header)
     body = "".join(
-        "<tr>" + "".join(f'<td style="{_CELL}">{html.escape(cell)}</td>' for cell in row) + "</tr>"
+        "<tr>" + "".join(f'<td style="{_style(cell)}">{html.escape(cell)}</td>' for cell in row) + "</tr>"
         for row in table.rows
     )
     return (
         f'<table style="{_TABLE}"><caption style="{_CAPTION}">{html.escape(table.caption)}</caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     )
+
+
+def _style(cell: str) -> str:
+    """Keep short cells on one line."""
+    return f"{_CELL};white-space:nowrap" if len(cell) < _SHORT else _CELL
 
 
 # --- one lease ------------------------------------------------------------------------------------
@@ -125,15 +133,19 @@ def _entry(entry: IsolationDoc) -> str:
     """Say which limit is in force, how well it holds, and by what."""
     if entry.strength is Strength.NONE:
         return f"{entry.limit or 'no limit'}, not enforced"
-    strength = entry.strength.value
     pending = "not yet in force: " if entry.verified is Verified.PENDING else ""
-    mechanism = entry.mechanism.removeprefix(f"{strength} ")
-    return f"{entry.limit}, {pending}{strength}, by {mechanism}"
+    return f"{entry.limit}, {pending}{mechanism(entry)}"
+
+
+def mechanism(entry: IsolationDoc) -> str:
+    """Say how well a limit holds, and by what: "soft, by RLIMIT_DATA"."""
+    strength = entry.strength.value
+    return f"{strength}, by {entry.mechanism.removeprefix(f'{strength} ')}"
 
 
 def _notes(doc: LeaseDoc) -> list[str]:
     """List what a person should also know of the limits."""
-    return [f"{entry.resource.value}: {entry.note}" for entry in doc.isolation if entry.note]
+    return [f"Note on {entry.resource.value}: {entry.note}" for entry in doc.isolation if entry.note]
 
 
 def lease_facts(doc: LeaseDoc) -> list[tuple[str, str]]:
@@ -176,7 +188,8 @@ def lease(doc: LeaseDoc) -> Rendering:
 
 def line(doc: LeaseDoc) -> str:
     """Say in one line what a lease is and what is in force."""
-    return "; ".join(f"{name} {value}" if name != "share" else value for name, value in lease_facts(doc))
+    memory, compute = in_force(doc, Resource.MEMORY), in_force(doc, Resource.COMPUTE)
+    return f"{share_of(doc)}; memory: {memory}; compute: {compute}"
 
 
 # --- the pool -------------------------------------------------------------------------------------

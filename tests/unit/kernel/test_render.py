@@ -34,7 +34,7 @@ def test_a_lease_says_what_is_in_force_for_each_resource():
     text = render.lease(HELD).text
     assert "0.25 of cpu" in text
     assert "2.0 GiB, soft, by RLIMIT_DATA, tree summed; in use: 1.0 GiB" in text
-    assert "compute: 0.5 of a core rounded up" in text
+    assert "Note on compute: 0.5 of a core rounded up" in text
     assert "1 core, soft, by affinity" in text
 
 
