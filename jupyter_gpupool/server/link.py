@@ -30,7 +30,7 @@ from jupyter_gpupool.server.snapshots import Snapshots, without_tickets
 
 #: Pause before the first new try, seconds; it doubles up to the longest.
 FIRST_PAUSE_SECONDS = 0.25
-LONGEST_PAUSE_SECONDS = 30.0
+LONGEST_PAUSE_SECONDS = 60.0
 #: However often somebody asks, tries are at least so far apart, seconds.
 SHORTEST_PAUSE_SECONDS = 1.0
 

@@ -21,6 +21,8 @@ from tornado.websocket import WebSocketClosedError, WebSocketHandler
 from jupyter_gpupool.server.handlers import POOL_RESOURCE
 from jupyter_gpupool.server.settings import PARTS_KEY, ServerParts
 
+#: How often a tab is asked whether it lives, and how long it may take to answer, seconds.
+PING_SECONDS = 30.0
 #: Status with which the server closes the socket when it stops ("going away").
 GOING_AWAY = 1001
 
@@ -41,6 +43,18 @@ class PoolStream(WebSocketMixin, JupyterHandler, WebSocketHandler):
         """The browser has nothing to say."""
         return 1024
 
+    # The pings are tornado's, in seconds. The mixin's own count milliseconds under the same names, so that
+    # with both of them tornado would take its 30 000 ms for eight hours.
+    @property
+    def ping_interval(self) -> float:
+        """How often the tab is asked whether it lives, seconds."""
+        return float(self.settings.get("websocket_ping_interval") or PING_SECONDS)
+
+    @property
+    def ping_timeout(self) -> float:
+        """How long it may take to answer, seconds."""
+        return self.ping_interval
+
     async def pre_get(self) -> None:
         """Authorise: the decorator of ``get`` only authenticates."""
         allowed = self.authorizer.is_authorized(self, self.current_user, "read", self.auth_resource)
@@ -55,7 +69,6 @@ class PoolStream(WebSocketMixin, JupyterHandler, WebSocketHandler):
 
     def open(self, *args: Any, **kwargs: Any) -> None:
         """Start speaking."""
-        super().open(*args, **kwargs)
         self._waiting: dict[str, str] = {}
         self._more = asyncio.Event()
         self._writer = asyncio.get_running_loop().create_task(self._write())

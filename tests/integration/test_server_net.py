@@ -68,7 +68,7 @@ def jp_server_config(pool: PoolProcess) -> Config:
     return Config(
         {
             "ServerApp": {"jpserver_extensions": {"jupyter_gpupool": True}},
-            # A restarted kernel waits 10 s in vain for its lease here, which must not count as a stable start.
+            # A restarted kernel waits 10 s in vain for its lease here: that is no stable start.
             "AsyncIOLoopKernelRestarter": {
                 "time_to_dead": 0.2,
                 "restart_limit": 1,

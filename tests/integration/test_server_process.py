@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sysconfig
 import time
+import venv
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -137,6 +139,40 @@ def test_two_servers_of_one_user_share_one_pool(
     assert seen.body["mine"] is True
     assert second.ask("DELETE", f"{API}/leases/{lease_id}").status in (200, 202)
     embedded.wait_state(lease_id, "ended")
+
+
+async def test_a_kernel_of_another_environment_starts_as_ever_and_the_tab_is_told_how_to_install(
+    make_server: Callable[..., ServerProcess], embedded: PoolProcess, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    venv.create(other, with_pip=False)
+    [place] = other.glob("lib/python*/site-packages")
+    # It finds ipykernel where this interpreter does, but what is installed there is not installed in it.
+    (place / "borrowed.pth").write_text(sysconfig.get_path("purelib"))
+    server = make_server()
+    spec = server.folder / "data" / "kernels" / "other"
+    spec.mkdir(parents=True)
+    python = other / "bin" / "python"
+    argv = [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    (spec / "kernel.json").write_text(
+        json.dumps({"argv": argv, "display_name": "Other", "language": "python"})
+    )
+    server.start()
+    kernel_id = server.start_kernel("other")
+    prefix, loaded = server.run(
+        kernel_id, "import sys", "(sys.prefix, sorted(get_ipython().extension_manager.loaded))"
+    )
+    assert prefix == str(other)
+    assert "jupyter_gpupool" not in loaded
+    assert "Traceback" not in server.log()
+    tab = await websocket_connect(f"ws://127.0.0.1:{server.port}/{API}/stream?token={TOKEN}")
+    message: dict[str, Any] = {}
+    while message.get("type") != "kernels":
+        message = json.loads(await tab.read_message() or "{}")
+    tab.close()
+    command = f"{python} -m pip install jupyter_gpupool"
+    expected = {"kernel_id": kernel_id, "installed": False, "language": "python", "install_command": command}
+    assert message["kernels"] == [expected]
 
 
 async def test_a_killed_pool_is_started_again_and_the_tab_is_told(

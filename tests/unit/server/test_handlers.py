@@ -106,6 +106,29 @@ async def test_the_server_finds_no_method_of_ours_without_authentication(
     assert app.web_app.settings["allow_unauthenticated_access"] is False
 
 
+class TestWithALoginCookie:
+    """A page in a browser that is logged in."""
+
+    @pytest.fixture
+    def jp_server_config(self, jp_server_config: Any) -> Any:
+        jp_server_config.IdentityProvider.cookie_name = "login"
+        return jp_server_config
+
+    @pytest.mark.parametrize("method", ["PATCH", "DELETE"])
+    async def test_a_foreign_page_cannot_change_a_lease(
+        self, jp_fetch: Any, fake_pool: FakePool, connected: Any, method: str
+    ) -> None:
+        await connected()
+        login = (await jp_fetch("api", "me")).headers["Set-Cookie"].partition(";")[0]
+        headers = {"Cookie": login, "Authorization": ""}
+        status, doc = await refused(
+            jp_fetch, *API, "leases", "lease_1", method=method, headers=headers, **body_for(method)
+        )
+        assert (status, doc["code"]) == (403, "forbidden")
+        assert "_xsrf" in doc["message"]
+        assert fake_pool.asked == []
+
+
 @pytest.mark.parametrize("what", ["pool", "devices", "nodes", "queue", "usage"])
 async def test_reading_passes_the_pools_answer_through(
     jp_fetch: Any, fake_pool: FakePool, connected: Any, what: str

@@ -79,6 +79,25 @@ async def test_a_tab_that_vanishes_without_goodbye_stops_listening(
     await until(lambda: parts.feed.listener_count == 0, what="the lost tab to stop listening")
 
 
+async def test_a_tab_that_answers_no_ping_is_closed(
+    open_tab: Any, jp_web_app: Any, parts: ServerParts, connected: Any
+) -> None:
+    jp_web_app.settings["websocket_ping_interval"] = 0.5
+    await connected()
+    alive, dead = await open_tab(), await open_tab()
+    reading = asyncio.ensure_future(read(alive, "nothing of this kind"))
+    await until(lambda: parts.feed.listener_count == 2, what="both tabs to listen")
+    dead.protocol.stream.io_loop.remove_handler(dead.protocol.stream.socket.fileno())  # it reads no more
+    await until(lambda: parts.feed.listener_count == 1, what="the dead tab to be closed")
+    [server_side] = parts.sockets
+    opened = server_side.last_pong
+    await until(lambda: server_side.last_pong > opened, what="the other tab to answer once more")
+    assert not reading.done()
+    reading.cancel()
+    dead.protocol.stream._state = None
+    dead.protocol.stream._add_io_state(1)
+
+
 async def test_a_slow_tab_gets_the_newest_and_no_backlog(
     open_tab: Any, fake_pool: FakePool, parts: ServerParts, connected: Any
 ) -> None:
