@@ -183,7 +183,8 @@ class _Service:
                 settings.runtime, url=url, owner=settings.owner, embedded=settings.embedded, control=control
             )
             stack.callback(lifecycle.withdraw, settings.runtime)
-            self.supervisor.start()
+            if settings.start_agent:
+                self.supervisor.start()
             _log.info("The pool of %s is at %s; its journal is %s", settings.owner, url, settings.journal)
             await self._until_end(stack)
 

@@ -48,6 +48,7 @@ class ServiceSettings:
     idle_exit_seconds: float = 600.0
     worker_ttl_seconds: float = 8.0
     keep_days: float = 30.0
+    start_agent: bool = True
 
     @property
     def journal(self) -> Path:
@@ -108,6 +109,12 @@ class PoolService(Configurable):
         help="How long leases that ended are kept in the journal; their usage is kept for ever.",
     ).tag(config=True)
 
+    start_agent = Bool(
+        True,
+        help="Start the agent of this machine, and again when it dies. False where a service manager runs"
+        " “jupyter gpupool agent”.",
+    ).tag(config=True)
+
     def settings(self, *, embedded: bool = False) -> ServiceSettings:
         """Return everything as one frozen value.
 
@@ -135,6 +142,7 @@ class PoolService(Configurable):
             idle_exit_seconds=self.idle_exit_seconds,
             worker_ttl_seconds=self.worker_ttl_seconds,
             keep_days=self.keep_days,
+            start_agent=self.start_agent,
         )
 
     def pool_config(self) -> PoolConfig:
