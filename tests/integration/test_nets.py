@@ -117,7 +117,7 @@ def test_losing_the_agent_alone_ends_the_lease_and_the_next_agent_takes_the_limi
 
 
 def _offered_only_without_the_old_holder(pool: PoolProcess, pid: int, before: object) -> None:
-    """Check that the device is offered again, and that by then the old holder is no longer under its limits."""
+    """Check that the device is offered again, and only once the old holder is free of its limits."""
 
     def offered() -> bool:
         devices = pool.get("/api/v1/devices").body
