@@ -7,6 +7,7 @@ without saying how the wait ended; whoever waits knows only `WaitingLine`.
 from __future__ import annotations
 
 import html
+import shutil
 import sys
 import uuid
 from typing import Any, Protocol, TextIO
@@ -42,13 +43,16 @@ def _capital(text: str) -> str:
 class TerminalLine:
     """One line that is written over, for a terminal."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, *, columns: int | None = None) -> None:
         self._stream = stream
+        self._columns = columns
         self._width = 0
 
     def show(self, doc: LeaseDoc, elapsed_seconds: float) -> None:
-        """Write the line over the last one."""
-        self._write(f"{_capital(describe(doc))}: {format_duration(elapsed_seconds)}. Ctrl-C cancels.")
+        """Write the line over the last one; a long reason is cut, since a line that wraps cannot be."""
+        text, end = _capital(describe(doc)), f": {format_duration(elapsed_seconds)}. Ctrl-C cancels."
+        room = (self._columns or shutil.get_terminal_size().columns) - len(end) - 1
+        self._write((text if len(text) <= room else f"{text[: max(0, room - 1)]}…") + end)
 
     def end(self, sentence: str) -> None:
         """Write how it ended."""

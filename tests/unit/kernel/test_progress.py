@@ -18,7 +18,7 @@ def test_a_line_has_the_reason_and_the_position():
 
 def test_a_terminal_has_one_line_that_is_written_over():
     screen = io.StringIO()
-    line: WaitingLine = TerminalLine(screen)
+    line: WaitingLine = TerminalLine(screen, columns=100)
     line.show(WAITS, 75.0)
     line.show(WAITS, 76.0)
     line.end("Granted after 1 min 17 s.")
@@ -26,6 +26,14 @@ def test_a_terminal_has_one_line_that_is_written_over():
     assert first == "Waiting for 0.5 of cpu: 1 ahead of you (position 2): 1 min 15 s. Ctrl-C cancels."
     assert "1 min 16 s" in second
     assert last == "Granted after 1 min 17 s.".ljust(len(second)) + "\n"
+
+
+def test_a_long_reason_is_cut_so_that_the_line_does_not_wrap():
+    screen = io.StringIO()
+    TerminalLine(screen, columns=50).show(WAITS, 75.0)
+    (line,) = screen.getvalue().split("\r")[1:]
+    assert len(line) == 49
+    assert line.endswith("…: 1 min 15 s. Ctrl-C cancels.")
 
 
 def test_a_log_gets_a_line_only_when_something_changed():
