@@ -132,7 +132,10 @@ class PoolLink:
             return Identity(url=self.connection.url, token=self.connection.token, owner=self.pool.me)
         if self._settings.url or not self._settings.autostart or not _embedded_is_meant():
             return None
-        token = paths.owner_token(paths.make_runtime_dir())
+        try:
+            token = paths.owner_token(paths.make_runtime_dir())
+        except (GPUPoolError, OSError):
+            return None  # the search for the pool fails for the same reason, and says so
         return Identity(url="", token=token, owner=paths.os_user())
 
     def leases_of(self, kernel_id: str) -> list[str]:

@@ -7,6 +7,7 @@ import json
 import logging
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -96,6 +97,20 @@ async def test_a_kernel_that_starts_before_the_embedded_pool_gets_an_identity_al
     assert identity is not None
     assert identity.url == ""
     assert identity.token
+
+
+async def test_a_runtime_directory_that_cannot_be_used_is_told_once_and_by_the_status(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "run").mkdir(mode=0o755)
+    feed = Feed()
+    listener, link = Listener(feed), make_link(feed)
+    assert link.identity() is None
+    link.start()
+    await until(lambda: link.state is LinkState.UNAVAILABLE, what="the link to give up for now")
+    await link.close()
+    assert "Others may enter" in listener.messages[-1][1]["message"]
+    assert "JUPYTER_GPUPOOL_RUNTIME_DIR" in listener.messages[-1][1]["hint"]
 
 
 @pytest.mark.parametrize(
