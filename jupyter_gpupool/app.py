@@ -214,7 +214,8 @@ class ConfigApp(_App):
         from rich.table import Table
 
         table = Table(box=None, pad_edge=False)
-        for column in ("setting", "value", "from"):
+        table.add_column("setting", no_wrap=True)
+        for column in ("value", "from"):
             table.add_column(column, overflow="fold")
         for row in [*self._places(), *self._settings()]:
             table.add_row(*row)

@@ -126,6 +126,7 @@ class _Service:
             book=self.book,
             clock=self.clock,
             embedded=settings.embedded,
+            agent_log=settings.runtime / names.LOGS_DIR / "agent.log",
         )
         self.desk = Desk(
             host=self.host,

@@ -13,6 +13,7 @@ from pathlib import Path
 from traitlets import Bool, Dict, Enum, Float, Int, List, Unicode
 from traitlets.config import Configurable
 
+from jupyter_gpupool.backends.emulated_models import parse_emulation
 from jupyter_gpupool.core.config import PoolConfig
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.core.policies import ORDERS, PLACEMENTS
@@ -120,10 +121,12 @@ class PoolService(Configurable):
 
         Raises
         ------
-        BadSettings
+        BadSettings, InvalidValue
             If it cannot work.
         """
         _check_address(self.ip)
+        if self.emulate:
+            parse_emulation(self.emulate)
         _check_tokens(self.tokens, embedded=embedded)
         return ServiceSettings(
             runtime=paths.runtime_dir(),

@@ -33,8 +33,8 @@ def _table(title: str, *columns: str) -> Table:
     from rich.table import Table
 
     table = Table(title=title, box=SIMPLE_HEAD, title_justify="left", title_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
+    for number, column in enumerate(columns):
+        table.add_column(column, overflow="fold", no_wrap=number == 0)
     return table
 
 

@@ -5,6 +5,8 @@ Rule of this module: it only reads; what belongs to other owners is shown withou
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from jupyter_gpupool._version import version
 from jupyter_gpupool.core.devices import Device
 from jupyter_gpupool.core.queue import QueueEntry
@@ -31,16 +33,26 @@ class Views:
         Both clocks.
     embedded : bool
         Whether this is a user's own pool.
+    agent_log : Path
+        Where the agent says why it does not start.
     """
 
     def __init__(
-        self, *, host: PoolHost, leases: LeaseViews, book: NodeBook, clock: PoolClock, embedded: bool
+        self,
+        *,
+        host: PoolHost,
+        leases: LeaseViews,
+        book: NodeBook,
+        clock: PoolClock,
+        embedded: bool,
+        agent_log: Path,
     ) -> None:
         self._host = host
         self._leases = leases
         self._book = book
         self._clock = clock
         self._embedded = embedded
+        self._agent_log = agent_log
         self._version = version()
 
     def pool(self, who: Principal) -> PoolDoc:
@@ -124,6 +136,8 @@ class Views:
         if self._host.failure is not None:
             warnings.append(f"Nothing is granted now. {self._host.failure}")
         nodes = self._host.pool.nodes.values()
+        if not nodes:
+            warnings.append(f"No agent has joined yet. If this lasts, see its log: {self._agent_log}.")
         away = sorted(node.hostname for node in nodes if not node.connected)
         if away:
             warnings.append(f"The agent of {', '.join(away)} is away; its devices are not offered.")

@@ -187,7 +187,12 @@ class ServiceBench:
         )
         self.lease_views = LeaseViews(host=self.host, book=self.book, tickets=self.tickets, clock=self.clock)
         self.views = Views(
-            host=self.host, leases=self.lease_views, book=self.book, clock=self.clock, embedded=True
+            host=self.host,
+            leases=self.lease_views,
+            book=self.book,
+            clock=self.clock,
+            embedded=True,
+            agent_log=path,
         )
         self.keys = KeyBook(rows, self.journal, self.clock.now_ms)
         self.desk = Desk(
