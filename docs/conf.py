@@ -29,6 +29,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "jupyter_gpupool"
 html_static_path: list[str] = []
 html_show_sourcelink = False
+html_sidebars = {"**": []}
 html_theme_options = {
     "navigation_with_keys": False,
     "secondary_sidebar_items": ["page-toc"],
