@@ -40,7 +40,9 @@ def test_where_nothing_is_free_it_says_so(pool: PoolDriver) -> None:
 
 def test_memory_without_a_lease_is_named(a_pool: MakePool) -> None:
     pool = a_pool(a_device("cpu", unmanaged_bytes=15 * GIB))
-    assert "15.0 GiB is used by processes without a lease" in reason(pool, pool.request())
+    assert "15.0 GiB is used by processes without a lease" in reason(
+        pool, pool.request(a_want(250, memory_bytes=4 * GIB))
+    )
 
 
 def test_the_next_release_is_named_where_it_is_known(pool: PoolDriver) -> None:

@@ -61,10 +61,16 @@ def test_memory_limits_what_fits_as_compute_does(pool: PoolDriver) -> None:
     assert pool.state(pool.request(a_want(100))) is LeaseState.QUEUED
 
 
+def test_four_quarters_fit_beside_memory_that_is_used_without_a_lease(a_pool: MakePool) -> None:
+    pool = a_pool(a_device("cpu", memory_bytes=16 * GIB, unmanaged_bytes=4 * GIB))
+    leases = [pool.lease(pool.request(250)) for _ in range(4)]
+    assert [lease.shares[0].memory_bytes for lease in leases] == [3 * GIB] * 4
+
+
 def test_memory_used_without_a_lease_is_not_free(a_pool: MakePool) -> None:
     pool = a_pool(a_device("cpu", memory_bytes=16 * GIB, unmanaged_bytes=13 * GIB))
     assert pool.pool.free("CPU-node-1-cpu").memory_bytes == 3 * GIB
-    assert pool.state(pool.request(250)) is LeaseState.QUEUED
+    assert pool.state(pool.request(a_want(250, memory_bytes=4 * GIB))) is LeaseState.QUEUED
     assert pool.state(pool.request(a_want(100, memory_bytes=GIB, kind=CPU))) is LeaseState.QUEUED
     pool.report(lambda device: replace(device, unmanaged_bytes=None))
     assert {it.state for it in pool.pool.leases.values()} == {LeaseState.ATTACHING}
@@ -215,7 +221,8 @@ def test_who_would_not_wait_is_told_what_would_fit(pool: PoolDriver) -> None:
 
 
 def test_who_would_not_wait_is_told_what_default_memory_came_to(a_pool: MakePool) -> None:
-    pool = a_pool(a_device("cpu", memory_bytes=16 * GIB, unmanaged_bytes=14 * GIB))
+    pool = a_pool(a_device("cpu", memory_bytes=16 * GIB))
+    pool.hold(a_want(100, memory_bytes=14 * GIB))
     assert "it takes 4.0 GiB there" in refused(pool, DoesNotFitNow, a_want(250), wait_ms=0)
 
 
