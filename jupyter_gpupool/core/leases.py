@@ -95,7 +95,7 @@ class EndReason(Enum):
 
 
 class Strength(Enum):
-    """How well a limit holds (DESIGN, isolation)."""
+    """How well a limit holds."""
 
     #: The holder, with its own uid, can neither exceed nor undo it.
     HARD = "hard"
