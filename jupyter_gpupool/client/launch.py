@@ -22,6 +22,7 @@ def main(log: str, command: list[str]) -> None:
         with open(os.path.splitext(log)[0] + ".pid", "w") as file:  # noqa: PTH122, PTH123
             file.write(str(pid))
         return
+    os.setsid()  # by this, too, an agent tells it from the processes of the kernel that started it
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.execv(command[0], command)  # noqa: S606 - our own command

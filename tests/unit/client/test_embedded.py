@@ -89,7 +89,7 @@ def test_a_started_pool_is_in_a_session_of_its_own_and_nobodys_child(tmp_path):
 import os, sys
 from pathlib import Path
 draft = Path(sys.argv[1] + ".new")
-draft.write_text(f"{os.getsid(0)} {os.getppid()}")
+draft.write_text(f"{os.getsid(0)} {os.getpid()} {os.getppid()}")
 draft.replace(sys.argv[1])
 """
     command = [sys.executable, "-c", code, str(told)]
@@ -102,8 +102,8 @@ draft.replace(sys.argv[1])
     while not told.exists():
         assert time.monotonic() < deadline, (tmp_path / "log").read_text()
         time.sleep(0.02)
-    session, parent = map(int, told.read_text().split())
-    assert session != os.getsid(0)
+    session, process, parent = map(int, told.read_text().split())
+    assert session == process
     assert parent != os.getpid()
 
 
