@@ -12,9 +12,9 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from jupyter_gpupool.core.effects import ApplyLimits, Detach, Effect, PrepareAttach
+from jupyter_gpupool.core.effects import ApplyLimits, Detach, Effect, PrepareAttach, WriteDown
 from jupyter_gpupool.core.errors import GPUPoolError
-from jupyter_gpupool.core.leases import Lease, Share
+from jupyter_gpupool.core.leases import Lease, LeaseState, Share
 from jupyter_gpupool.protocol.messages import (
     ApplyOrder,
     DetachOrder,
@@ -117,9 +117,12 @@ class Dispatcher:
         self._tokens = itertools.count(1)
 
     def carry_out(self, effects: Iterable[Effect]) -> None:
-        """Send what the effects order; `WriteDown` is not this module's."""
+        """Send what the effects order; of a `WriteDown` only the end of a ticket's use is looked at."""
         for effect in effects:
             match effect:
+                case WriteDown():
+                    if effect.lease.state is not LeaseState.ATTACHING:
+                        self._tickets.forget(effect.lease.id)
                 case PrepareAttach():
                     self.prepare(effect.node_id, effect.lease)
                 case ApplyLimits():
@@ -128,7 +131,6 @@ class Dispatcher:
                     )
                     self._outbox.put(effect.node_id, order)
                 case Detach():
-                    self._tickets.forget(effect.lease_id)
                     gone = DetachOrder(lease_id=effect.lease_id, generation=effect.generation)
                     self._outbox.put(effect.node_id, gone)
                 case _:

@@ -10,7 +10,6 @@ import logging
 
 from jupyter_gpupool.core.events import AgentLeft, DevicesReported, Event
 from jupyter_gpupool.protocol.messages import (
-    AttachedReport,
     DevicesReport,
     HelloReport,
     HoldersReport,
@@ -22,7 +21,6 @@ from jupyter_gpupool.service.dispatch import Dispatcher
 from jupyter_gpupool.service.host import PoolHost
 from jupyter_gpupool.service.nodes import NodeBook
 from jupyter_gpupool.service.reports import holders_event, joined, lease_event
-from jupyter_gpupool.service.tickets import TicketBook
 from jupyter_gpupool.service.watch import Watch
 
 _log = logging.getLogger(__name__)
@@ -33,7 +31,7 @@ class Inbox:
 
     Parameters
     ----------
-    host, book, dispatcher, tickets, watch, clock
+    host, book, dispatcher, watch, clock
         The parts of the service that reports concern.
     sweep_seconds : float
         Pause between two reconcile sweeps.
@@ -45,7 +43,6 @@ class Inbox:
         host: PoolHost,
         book: NodeBook,
         dispatcher: Dispatcher,
-        tickets: TicketBook,
         watch: Watch,
         clock: PoolClock,
         sweep_seconds: float,
@@ -53,7 +50,6 @@ class Inbox:
         self._host = host
         self._book = book
         self._dispatcher = dispatcher
-        self._tickets = tickets
         self._watch = watch
         self._clock = clock
         self._sweep_seconds = sweep_seconds
@@ -84,8 +80,6 @@ class Inbox:
             event = holders_event(node_id, report, self._dispatcher.asked_ms(report.token), now)
         else:
             event = lease_event(node_id, report, now)
-        if isinstance(report, AttachedReport):
-            self._tickets.forget(report.lease_id)
         if event is not None:
             self._host.post(event)
 

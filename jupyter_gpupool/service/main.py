@@ -114,7 +114,6 @@ class _Service:
             host=self.host,
             book=self.book,
             dispatcher=self.dispatcher,
-            tickets=self.tickets,
             watch=self.watch,
             clock=self.clock,
             sweep_seconds=settings.sweep_seconds,

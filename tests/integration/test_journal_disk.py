@@ -1,4 +1,4 @@
-"""A real service whose journal cannot be written or trusted: clear errors, no grant that is not on the disk."""
+"""A real service whose journal cannot be written or trusted: clear errors, no grant that is not written."""
 
 from __future__ import annotations
 

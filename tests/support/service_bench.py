@@ -180,7 +180,6 @@ class ServiceBench:
             host=self.host,
             book=self.book,
             dispatcher=self.dispatcher,
-            tickets=self.tickets,
             watch=self.watch,
             clock=self.clock,
             sweep_seconds=3600.0,
