@@ -33,6 +33,8 @@ def embedded(pool_environment: dict[str, str]) -> Iterator[PoolProcess]:
     """Know the embedded pool that whoever comes first starts, and end it."""
     pool = PoolProcess(pool_environment, embedded=True)
     yield pool
+    if pool.file is not None:
+        pool.wait_joined()  # its agent must be there, or it would come, and stay a while, after the end
     pool.cleanup()
 
 
