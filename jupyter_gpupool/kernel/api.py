@@ -243,6 +243,7 @@ def request(
         hold_seconds=None if hold is None else parse_duration(hold),
     )
     process = this_process()
+    process.living()
     body.holder = HolderRequest(key=process.key, label=label())
     doc, settings = Acquisition(process.client, waiting_line()).request(body)
     lease = Lease(process, doc, settings)
@@ -281,7 +282,7 @@ def pool() -> PoolDoc:
 def current(kind: str | DeviceKind | None = None) -> Lease | None:
     """Return the lease that this process holds (of that kind); None if there is none."""
     wanted = device_kind(kind)
-    return next((held for held in this_process().held.values() if wanted in (None, held.kind)), None)
+    return next((held for held in this_process().living() if wanted in (None, held.kind)), None)
 
 
 def connect(url: str, token: str | None = None) -> None:

@@ -90,6 +90,12 @@ class Process:
 
             stop_translating_in(shell)
 
+    def living(self) -> list[Lease]:
+        """Ask the pool about the leases here, drop those that ended by themselves, and return the others."""
+        for lease in list(self.held.values()):
+            lease.refresh()
+        return list(self.held.values())
+
     def only_lease(self, kind: DeviceKind | None = None) -> Lease:
         """Return the lease that a command without a name means.
 
@@ -98,7 +104,7 @@ class Process:
         NothingHeld, WhichLease
             If there is none, or more than one.
         """
-        fitting = [lease for lease in self.held.values() if kind in (None, lease.kind)]
+        fitting = [lease for lease in self.living() if kind in (None, lease.kind)]
         if not fitting:
             what = f"{kind.value} lease" if kind else "lease"
             raise NothingHeld(f"This process has no {what}.", hint="Ask for one: `%gpupool request 0.25`.")

@@ -201,6 +201,21 @@ def test_a_pool_service_that_dies_while_a_notebook_waits_is_started_again(pool_e
         assert cell.status == "ok", cell.text
 
 
+def test_a_lease_that_ended_by_itself_is_noticed_and_another_may_be_asked_for(pool, book):
+    before = book.ok(LIMIT).result
+    book.ok("import os, jupyter_gpupool as gpupool")
+    book.ok("%gpupool request 0.25 --memory 2GiB --for 1s")
+    wait_for(lambda: leases(pool) == [] or None, "the lease to end by itself")
+    assert (
+        book.ok("gpupool.current() is None, 'JUPYTER_GPUPOOL_LEASE' in os.environ").result == "(True, False)"
+    )
+    assert book.ok(LIMIT).result == before
+    book.ok("%gpupool request 0.25 --memory 2GiB --for 1s")
+    wait_for(lambda: leases(pool) == [] or None, "the lease to end by itself")
+    assert "active" in book.ok("%gpupool request 0.25 --memory 2GiB").result
+    assert "Released" in book.ok("%gpupool release").result
+
+
 def test_a_cell_has_a_lease_of_its_own(pool: PoolProcess, book: Notebook):
     book.ok("import jupyter_gpupool as gpupool")
     cell = book.ok("%%gpupool 0.5 --memory 2GiB\nheld = gpupool.current()\n" + LIMIT)
