@@ -24,7 +24,8 @@ export function PoolPanel(view: IView): JSX.Element {
     <div className="jp-GPUPool-panel">
       <Header view={view} />
       <div className="jp-GPUPool-srOnly" role="status" aria-live="polite">
-        {state.news}
+        <span>{state.phase === 'connected' ? '' : phaseName(state.phase, trans)}</span>
+        <span>{state.news}</span>
       </div>
       <div className="jp-GPUPool-content">
         <PhaseNotice view={view} />
