@@ -7,7 +7,7 @@ a failure is `JournalUnavailable` and has written nothing. It is synchronous: on
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -48,19 +48,25 @@ __all__ = [
 _encode = msgspec.json.Encoder().encode
 _lease = msgspec.json.Decoder(Lease).decode
 
-_TRANSITION = (
-    "INSERT INTO transitions (lease_id, before, after, event, now_ms, wall_ms, detail) VALUES (?,?,?,?,?,?,?)"
-)
-_LEASE = (
-    "INSERT INTO leases (id, owner, state, row, ended_wall_ms) VALUES (?,?,?,?,?) "
-    "ON CONFLICT (id) DO UPDATE SET state = excluded.state, row = excluded.row, "
-    "ended_wall_ms = excluded.ended_wall_ms"
+# Rows are written many to a statement: Python gives its lock away for every statement, and on a busy service
+# getting it back takes longer than the statement. {} stands for the rows.
+_TRANSITIONS = "INSERT INTO transitions (lease_id, before, after, event, now_ms, wall_ms, detail) VALUES {}"
+_LEASES = (
+    "INSERT INTO leases (id, owner, state, row, ended_wall_ms) VALUES {} ON CONFLICT (id) DO UPDATE "
+    "SET state = excluded.state, row = excluded.row, ended_wall_ms = excluded.ended_wall_ms"
 )
 _USAGE = (
-    "INSERT INTO usage (owner, used_milli_ms, leases) VALUES (?,?,1) ON CONFLICT (owner) "
-    "DO UPDATE SET used_milli_ms = used_milli_ms + excluded.used_milli_ms, leases = leases + 1"
+    "INSERT INTO usage (owner, used_milli_ms, leases) VALUES {} ON CONFLICT (owner) DO UPDATE "
+    "SET used_milli_ms = used_milli_ms + excluded.used_milli_ms, leases = leases + excluded.leases"
 )
-_KEY = "INSERT OR REPLACE INTO idempotency (owner, key, body_sha256, lease_id, expires_ms) VALUES (?,?,?,?,?)"
+_KEYS = "INSERT OR REPLACE INTO idempotency (owner, key, body_sha256, lease_id, expires_ms) VALUES {}"
+#: Most rows in one statement. Their numbers are powers of two, so that few statements are ever prepared.
+_ROWS = 64
+#: Of the oldest so many transitions, those before some moment; the rows say how a lease is now.
+_FORGET = (
+    "DELETE FROM transitions WHERE seq <= (SELECT MAX(seq) FROM "
+    "(SELECT seq, wall_ms FROM transitions ORDER BY seq LIMIT ?) WHERE wall_ms < ?)"
+)
 _CLOCK = "INSERT OR REPLACE INTO clock (one, now_ms, wall_ms) VALUES (1,?,?)"
 
 
@@ -116,6 +122,34 @@ def _lease_row(write: WriteDown) -> tuple[object, ...]:
     return (lease.id, lease.owner, lease.state.value, _encode(lease), ended)
 
 
+def _key_row(row: IdempotencyRow) -> tuple[object, ...]:
+    return (row.owner, row.key, row.body_sha256, row.lease_id, row.expires_ms)
+
+
+def _statements(
+    writes: Sequence[WriteDown], keys: Sequence[IdempotencyRow]
+) -> Iterator[tuple[str, list[object]]]:
+    """Return what a transaction consists of: statements, each with its values."""
+    last = {write.lease.id: write for write in writes}
+    yield from _inserts(_TRANSITIONS, [_transition_row(write) for write in writes])
+    yield from _inserts(_LEASES, [_lease_row(write) for write in last.values()])
+    ended = [write.lease for write in writes if write.lease.state is LeaseState.ENDED]
+    yield from _inserts(_USAGE, [(lease.owner, lease.used_milli_ms, 1) for lease in ended])
+    yield from _inserts(_KEYS, [_key_row(row) for row in keys])
+
+
+def _inserts(statement: str, rows: Sequence[tuple[object, ...]]) -> Iterator[tuple[str, list[object]]]:
+    """Split rows into statements of 64, 32, 16 … rows."""
+    at, size = 0, _ROWS
+    while at < len(rows):
+        while size > len(rows) - at:
+            size //= 2
+        chunk = rows[at : at + size]
+        row = f"({','.join('?' * len(chunk[0]))})"
+        yield statement.format(",".join([row] * size)), [value for values in chunk for value in values]
+        at += size
+
+
 class Journal:
     """One open journal; make it with `Journal.open`."""
 
@@ -169,17 +203,12 @@ class Journal:
         JournalUnavailable
             If it cannot be written; then nothing of it was.
         """
-        last = {write.lease.id: write for write in writes}
-        ended = [write.lease for write in writes if write.lease.state is LeaseState.ENDED]
         database = self._ready()
+        statements = list(_statements(writes, keys))
         try:
             database.execute("BEGIN IMMEDIATE")
-            database.executemany(_TRANSITION, [_transition_row(write) for write in writes])
-            database.executemany(_LEASE, [_lease_row(write) for write in last.values()])
-            database.executemany(_USAGE, [(lease.owner, lease.used_milli_ms) for lease in ended])
-            database.executemany(
-                _KEY, [(row.owner, row.key, row.body_sha256, row.lease_id, row.expires_ms) for row in keys]
-            )
+            for statement, values in statements:
+                database.execute(statement, values)
             database.execute(_CLOCK, (now_ms, wall_ms))
             database.execute("COMMIT")
         except sqlite3.Error as error:
@@ -275,7 +304,7 @@ class Journal:
         return [UsageRow(owner=row[0], used_milli_ms=row[1], leases=row[2]) for row in rows]
 
     def prune(self, *, ended_before_wall_ms: int, now_ms: int, limit: int = 1000) -> int:
-        """Forget up to ``limit`` leases that ended long ago, with their transitions, and expired keys.
+        """Forget up to ``limit`` leases that ended long ago, old transitions, and expired keys.
 
         Returns the number of leases forgotten; their usage stays counted.
         """
@@ -288,7 +317,7 @@ class Journal:
         try:
             database.execute("BEGIN IMMEDIATE")
             database.execute("DELETE FROM idempotency WHERE expires_ms <= ?", (now_ms,))
-            database.executemany("DELETE FROM transitions WHERE lease_id = ?", old)
+            database.execute(_FORGET, (10 * limit, ended_before_wall_ms))
             database.executemany("DELETE FROM leases WHERE id = ?", old)
             database.execute("COMMIT")
         except sqlite3.Error as error:

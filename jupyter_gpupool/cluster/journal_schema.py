@@ -53,7 +53,6 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         "ALTER TABLE leases ADD COLUMN ended_wall_ms INTEGER",
         "CREATE INDEX leases_ended ON leases (ended_wall_ms) WHERE ended_wall_ms IS NOT NULL",
-        "CREATE INDEX transitions_lease ON transitions (lease_id)",
     ),
 )
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass
 from http.client import responses
 from typing import Any, TypeVar
@@ -50,6 +49,8 @@ class Context:
     metrics: Metrics
     activity: Activity
     hosts: frozenset[str]
+    #: Yields ids of requests.
+    request_ids: Iterator[str]
 
 
 class Handler(web.RequestHandler):
@@ -58,16 +59,17 @@ class Handler(web.RequestHandler):
     def initialize(self, context: Context) -> None:
         """Take the parts of the service."""
         self.context = context
+        self._request_id = next(context.request_ids)
+        self.set_header("X-Request-Id", self._request_id)
         self._waiting: asyncio.Future[Any] | None = None
 
     def set_default_headers(self) -> None:
-        """Mark every answer: JSON, not to be kept, and findable in the log by its id."""
+        """Mark every answer: JSON, and not to be kept."""
         headers = self._headers
         del headers["Server"]
         headers["Content-Type"] = "application/json"
         headers["Cache-Control"] = "no-store"
         headers["X-Content-Type-Options"] = "nosniff"
-        headers["X-Request-Id"] = secrets.token_hex(8)
 
     def prepare(self) -> None:
         """Refuse requests that are meant for another host, or too large."""
@@ -116,9 +118,10 @@ class Handler(web.RequestHandler):
         error = error_info[1]
         if isinstance(error, GPUPoolError):
             if answer_for(error)[0] >= 500:
-                _log.warning("%s %s: %s", self.request.method, self.request.path, error)
+                _log.warning("%s %s %s: %s", self._request_id, self.request.method, self.request.path, error)
         elif not isinstance(error, web.HTTPError):
-            _log.error("%s %s failed", self.request.method, self.request.path, exc_info=error_info)
+            where = (self._request_id, self.request.method, self.request.path)
+            _log.error("%s %s %s failed", *where, exc_info=error_info)
 
     def send_error(self, status_code: int = 500, **kwargs: Any) -> None:
         """Send an `ErrorDoc` for whatever was raised."""
@@ -128,6 +131,7 @@ class Handler(web.RequestHandler):
         error = kwargs.get("exc_info", (None, None, None))[1]
         status, doc = answer_for(self._as_ours(error, status_code))
         self.clear()
+        self.set_header("X-Request-Id", self._request_id)
         if status == 401:
             self.set_header("WWW-Authenticate", "Bearer")
         if status == 405:

@@ -156,6 +156,8 @@ class PoolHost:
     async def _run(self) -> None:
         while True:
             await self._arrived.wait()
+            # what arrives in the same turn of the loop shares the transaction
+            await asyncio.sleep(0)
             batch = [self._items.popleft() for _ in range(min(BATCH, len(self._items)))]
             if not self._items:
                 self._arrived.clear()

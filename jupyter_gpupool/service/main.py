@@ -30,6 +30,7 @@ from jupyter_gpupool.service.dispatch import Dispatcher
 from jupyter_gpupool.service.handlers import Context
 from jupyter_gpupool.service.host import PoolHost
 from jupyter_gpupool.service.idempotency import KEYS, KeyBook
+from jupyter_gpupool.service.ids import request_ids
 from jupyter_gpupool.service.inbox import Inbox
 from jupyter_gpupool.service.journaling import JournalThread
 from jupyter_gpupool.service.lease_views import LeaseViews
@@ -158,6 +159,7 @@ class _Service:
             metrics=self.metrics,
             activity=self.activity,
             hosts=frozenset({*LOOPBACK_HOSTS, settings.ip, *settings.allowed_hosts}),
+            request_ids=request_ids(),
         )
 
     async def run(self) -> None:

@@ -191,9 +191,7 @@ class TestPruning:
         assert [lease.id for lease in journal.live_leases()] == ["lease_0002"]
         assert journal.usage() == [UsageRow(owner="ann", used_milli_ms=5, leases=1)]
         journal.close()
-        assert sqlite3.connect(path).execute("SELECT DISTINCT lease_id FROM transitions").fetchall() == [
-            ("lease_0002",)
-        ]
+        assert sqlite3.connect(path).execute("SELECT COUNT(*) FROM transitions").fetchall() == [(0,)]
 
     def test_takes_no_more_than_it_is_asked_to(self, path: Path) -> None:
         journal = Journal.open(path)
