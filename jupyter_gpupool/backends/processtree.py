@@ -85,7 +85,9 @@ class ProcessTable:
             Processes that hold a lease of their own: they and their children do not belong to it.
         """
         apart = {*apart, os.getpid()} - {holder.pid}
-        roots = [mark.pid for mark in (holder, *known) if self.holds(mark) and mark.pid not in apart]
+        roots = [holder.pid] if self.holds(holder) else []
+        # a child may have become a pool of its own since it was known
+        roots += [mark.pid for mark in known if self.holds(mark) and self._belongs(mark.pid, apart)]
         roots += self._orphans(holder, apart)
         found: dict[int, None] = {}
         while roots:
@@ -111,13 +113,15 @@ class ProcessTable:
 
     def _is_pool(self, stat: ProcessStat) -> bool:
         """Recognise the pool's own processes: leaders of their sessions, started as ``-m`` our package."""
-        if stat.session != stat.pid:
-            return False
         words = self._procfs.command(stat.pid)
-        return any(
+        if not any(
             words[at : at + 2] == ["-m", _POOL_MODULE] and words[at + 2] in _POOL_COMMANDS
             for at in range(len(words) - 2)
-        )
+        ):
+            return False
+        # it may lead its session only since it was first looked at
+        now = self._procfs.stat(stat.pid)
+        return now is not None and now.session == now.pid
 
 
 class ProcessWatch:

@@ -130,6 +130,17 @@ def test_the_pools_own_processes_belong_to_nobody(machine_of: Build) -> None:
     files[f"proc/{E}/cmdline"] = "python\0-m\0jupyter_gpupool\0serve\0"
     table = ProcessTable(ProcFS(machine_of(files) / "proc"))
     assert sorted(pids(table.tree(mark(A), (), ()))) == [A, D, E]
+    assert sorted(pids(table.tree(mark(A), [mark(B)], ()))) == [A, D, E]
+
+
+def test_a_child_that_becomes_a_pool_leaves_the_tree_at_once(machine_of: Build) -> None:
+    root = machine_of(processes(line(A, 1, session=A), line(B, A, session=A)))
+    watch = ProcessWatch(ProcFS(root / "proc"), lambda: 0.0)
+    assert pids(watch.look(mark(A)).tree(mark(A), (), ())) == [A, B]
+    later = processes(line(B, 1, session=B))
+    later[f"proc/{B}/cmdline"] = "python\0-m\0jupyter_gpupool\0serve\0"
+    machine_of(later)
+    assert pids(watch.look(mark(A)).tree(mark(A), [mark(B)], ())) == [A]
 
 
 def test_a_watch_sees_new_processes_at_once_and_the_rest_later(machine_of: Build) -> None:
