@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 import signal
-import sys
 from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
@@ -46,9 +45,6 @@ _log = logging.getLogger(__name__)
 
 #: How long agents may take to hear that the pool ends, seconds.
 GOODBYE_SECONDS = 2.0
-#: How long a thread may keep the interpreter while another one waits, seconds. The journal's thread waits
-#: after each statement; with Python's 5 ms, each of them would add up to that to a commit.
-SWITCH_SECONDS = 0.0005
 #: Loopback by its names.
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 
@@ -71,7 +67,6 @@ async def run_service(settings: ServiceSettings) -> int:
         If the port cannot be had.
     """
     paths.private_directory(settings.runtime, variable=names.ENV_RUNTIME_DIR)
-    sys.setswitchinterval(SWITCH_SECONDS)
     with lifecycle.only_service(settings.runtime):
         journal = Journal.open(settings.journal)
         try:
