@@ -1,4 +1,4 @@
-"""From a request to limits in force: wait, show the ticket, apply, confirm; or leave nothing behind.
+"""From a request to limits in force: wait, show the ticket, apply; or leave nothing behind.
 
 Rules of this module: whatever ends it early, an interrupt included, the request is cancelled before the
 exception goes on; every single wait is bounded, and a service that dies meanwhile is found again by the
@@ -14,6 +14,8 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from msgspec import structs
+
 from jupyter_gpupool.client.errors import PoolUnreachable
 from jupyter_gpupool.client.sync import PoolClient
 from jupyter_gpupool.core.errors import GPUPoolError, UnknownLease
@@ -22,7 +24,7 @@ from jupyter_gpupool.core.shares import format_compute, format_duration
 from jupyter_gpupool.kernel.attach import AppliedSettings, show_ticket
 from jupyter_gpupool.kernel.errors import AgentSilent, AttachRefused, RequestEnded
 from jupyter_gpupool.kernel.progress import WaitingLine
-from jupyter_gpupool.protocol.messages import AttachDoc, LeaseDoc, LeaseRequest
+from jupyter_gpupool.protocol.messages import AttachDoc, AttachReply, LeaseDoc, LeaseRequest
 
 #: Longest single poll while waiting: the line shows the elapsed time at least this often, seconds.
 POLL_SECONDS = 1.0
@@ -62,7 +64,6 @@ class Acquisition:
         self._line = line
         self._settings = AppliedSettings()
         self._first_shown: float | None = None
-        self._attached = False
         self._began = time.monotonic()
         self._deadline: float | None = None
 
@@ -104,10 +105,14 @@ class Acquisition:
     def _until_active(self, doc: LeaseDoc) -> LeaseDoc:
         """Follow the lease until it is in force."""
         while doc.state in (LeaseState.QUEUED, LeaseState.ATTACHING):
-            if doc.attach is not None and not self._attached:
-                self._attach(doc.attach)
-            if not self._attached:
-                self._line.show(doc, self._elapsed())
+            reply = self._attach(doc.attach) if doc.attach is not None else None
+            if reply is not None:
+                # the grant is in the journal and the limits are in force: the pool hears of it meanwhile
+                doc = structs.replace(
+                    doc, state=LeaseState.ACTIVE, isolation=reply.isolation, attach=None, reason="Held."
+                )
+                break
+            self._line.show(doc, self._elapsed())
             if self._deadline is not None and time.monotonic() > self._deadline:
                 raise RequestEnded(f"The agent of {doc.node_id} did not take this process in time.")
             doc = self._client.lease(doc.id, since=doc.tag, wait_seconds=POLL_SECONDS)
@@ -116,8 +121,8 @@ class Acquisition:
             return doc
         raise _ended(doc)
 
-    def _attach(self, attach: AttachDoc) -> None:
-        """Show the ticket; an agent that cannot take it now gets another chance at the next poll."""
+    def _attach(self, attach: AttachDoc) -> AttachReply | None:
+        """Show the ticket; None when the agent cannot take it now, and is asked again at the next poll."""
         now = time.monotonic()
         self._first_shown = now if self._first_shown is None else self._first_shown
         try:
@@ -126,9 +131,9 @@ class Acquisition:
             final = isinstance(error, AttachRefused) and error.code != _STALE
             if final or now - self._first_shown > ATTACH_SECONDS:
                 raise
-            return
-        self._attached = True
+            return None
         self._settings.apply(reply)
+        return reply
 
     def _cancel(self, body: LeaseRequest, key: str, lease_id: str) -> None:
         """Leave nothing behind; a further interrupt does not get in the way."""

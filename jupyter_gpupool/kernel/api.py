@@ -36,6 +36,9 @@ from jupyter_gpupool.protocol.messages import (
     PoolDoc,
 )
 
+#: How long the agent's word that a process is attached may take to reach the pool, seconds.
+_CONFIRM_SECONDS = 5.0
+
 
 class Lease:
     """A share of a device, held by this process; a context manager that releases it.
@@ -47,6 +50,7 @@ class Lease:
         self._process = process
         self._doc = doc
         self._settings = settings
+        self._confirmed = False
 
     @property
     def id(self) -> str:
@@ -97,6 +101,7 @@ class Lease:
         """Ask the pool how it is now."""
         if self.here:
             try:
+                self._confirm()
                 self._note(self._process.client.lease(self.id))
             except UnknownLease:
                 self._over()
@@ -129,6 +134,7 @@ class Lease:
             )
         compute_milli = parse_compute(share)
         memory_bytes = None if memory is None else parse_memory(memory)
+        self._confirm()
         self._note(self._process.client.resize(self.id, compute_milli, memory_bytes))
         self._follow_threads()
         return self
@@ -152,6 +158,12 @@ class Lease:
         with suppress(UnknownLease):  # it ended by itself
             self._note(self._process.client.release(self.id))
         self._over()
+
+    def _confirm(self) -> None:
+        """Wait until the pool has heard of the agent that this process is attached."""
+        if not self._confirmed:
+            self._process.client.lease(self.id, since=self._doc.tag, wait_seconds=_CONFIRM_SECONDS)
+            self._confirmed = True
 
     def _note(self, doc: LeaseDoc) -> None:
         self._doc = doc
