@@ -30,6 +30,7 @@ from jupyter_gpupool.service.alarm import Alarm
 from jupyter_gpupool.service.batch import Item, writes_of
 from jupyter_gpupool.service.clock import PoolClock
 from jupyter_gpupool.service.dispatch import Dispatcher
+from jupyter_gpupool.service.errors import Stopping
 from jupyter_gpupool.service.journaling import JournalThread
 from jupyter_gpupool.service.nodes import NodeBook
 from jupyter_gpupool.service.watch import Watch
@@ -115,7 +116,7 @@ class PoolHost:
             await asyncio.gather(self._writer, return_exceptions=True)
         for item in self._items:
             if item.future is not None and not item.future.done():
-                item.future.cancel()
+                item.future.set_exception(Stopping("The pool is ending.", hint="Try again."))
         if self._unwritten:
             await self._last_try()
 

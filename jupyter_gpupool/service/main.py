@@ -162,6 +162,9 @@ class _Service:
         settings = self._settings
         async with contextlib.AsyncExitStack() as stack:
             stack.callback(self.journal.close)
+            # it takes as long to start as this process does, so that both start at once
+            self.supervisor.start()
+            stack.push_async_callback(self._end_agent)
             control = await self.control.start()
             stack.push_async_callback(self.control.close)
             stack.push_async_callback(self.dispatcher.close)
@@ -175,14 +178,13 @@ class _Service:
             stack.push_async_callback(server.close_all_connections)
             stack.callback(self.watch.close)
             stack.callback(server.stop)
-            stack.push_async_callback(self._let_agents_go)
+            stack.push_async_callback(self._dismiss_agents)
             lifecycle.announce(
                 settings.runtime, url=url, owner=settings.owner, embedded=settings.embedded, control=control
             )
             stack.callback(lifecycle.withdraw, settings.runtime)
             if settings.start_agent:
-                self.supervisor.start()
-            _log.info("The pool of %s is at %s; its journal is %s", settings.owner, url, settings.journal)
+                _log.info("The pool of %s is at %s; its journal is %s", settings.owner, url, settings.journal)
             await self._until_end(stack)
 
     async def _until_end(self, stack: contextlib.AsyncExitStack) -> None:
@@ -200,13 +202,17 @@ class _Service:
             end.cancel()
         _log.info("The pool ends; %d leases stay as they are", len(self.host.leases))
 
-    async def _let_agents_go(self) -> None:
-        """End the agent; while there are leases, it stays with their holders and waits for a service."""
-        if self.host.leases:
-            await self.supervisor.close()
-            return
-        await self.dispatcher.stop_agents(self.control.connected, GOODBYE_SECONDS)
-        await self.supervisor.stop()
+    async def _dismiss_agents(self) -> None:
+        """Tell the agents to end; while there are leases, they stay with their holders."""
+        await self.supervisor.close()
+        if not self.host.leases:
+            await self.dispatcher.stop_agents(self.control.connected, GOODBYE_SECONDS)
+
+    async def _end_agent(self) -> None:
+        """See our agent end, unless it has holders to stay with."""
+        await self.supervisor.close()
+        if not self.host.leases:
+            await self.supervisor.stop()
 
 
 def _agent_arguments(settings: ServiceSettings) -> list[str]:

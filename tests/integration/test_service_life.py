@@ -7,10 +7,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
+import urllib3
 
 from jupyter_gpupool.client.embedded import lives
 from jupyter_gpupool.protocol import names
@@ -150,6 +152,34 @@ def test_ctrl_c_ends_a_service_without_a_traceback(pool_environment: dict[str, s
         assert pool.process is not None
         pool.process.send_signal(signal.SIGINT)
         assert pool.process.wait(30) == 0
+        assert "Traceback" not in pool.log()
+
+
+def test_open_streams_and_polls_do_not_hold_a_service_up(pool_environment: dict[str, str]) -> None:
+    with running_pool(emulate=EMULATE) as pool:
+        lease = pool.request(10)
+        http = urllib3.PoolManager(maxsize=4, retries=False)
+        headers = {"Authorization": f"Bearer {pool.token}"}
+        poll = f"{pool.url}/api/v1/leases/{lease['id']}?since={lease['tag']}&wait_seconds=60"
+        stream = http.request("GET", f"{pool.url}/api/v1/events", headers=headers, preload_content=False)
+        next(stream.stream(1024))
+        answers: list[object] = []
+
+        def look() -> None:
+            try:
+                answers.append(http.request("GET", poll, headers=headers, timeout=30).status)
+            except urllib3.exceptions.HTTPError as error:
+                answers.append(error)
+
+        thread = threading.Thread(target=look)
+        thread.start()
+        began = time.monotonic()
+        assert pool.stop() == 0
+        assert time.monotonic() - began < 10
+        thread.join(30)
+        assert len(answers) == 1
+        stream.close()
+        http.clear()
         assert "Traceback" not in pool.log()
 
 
