@@ -1,46 +1,146 @@
-"""The HTTP API, put together.
+"""The HTTP API as an ASGI application: which handler answers what, and how errors are told.
 
-Rule of this module: it says which handler serves which path, and nothing else. The contract is openapi.yaml.
+Rules of this module: every answer that is not a success is an `ErrorDoc`; what is not an error of ours is a
+bug, logged with the id that the client was given. The contract is openapi.yaml.
 """
 
 from __future__ import annotations
 
-from tornado import web
-from tornado.httpserver import HTTPServer
+import logging
+import re
+from collections.abc import Awaitable, Callable
 
+from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.protocol.names import API_PREFIX
 from jupyter_gpupool.service import handlers_leases as leases
 from jupyter_gpupool.service import handlers_pool as pool
-from jupyter_gpupool.service.handlers import BODY_BYTES, Context, Handler, NotFoundHandler
-
-#: Handlers by path.
-ROUTES: tuple[tuple[str, type[Handler]], ...] = (
-    (f"{API_PREFIX}/leases", leases.LeasesHandler),
-    (f"{API_PREFIX}/leases/([^/]{{1,200}})", leases.LeaseHandler),
-    (f"{API_PREFIX}/events", pool.EventsHandler),
-    (f"{API_PREFIX}/pool", pool.PoolHandler),
-    (f"{API_PREFIX}/devices", pool.DevicesHandler),
-    (f"{API_PREFIX}/nodes", pool.NodesHandler),
-    (f"{API_PREFIX}/queue", pool.QueueHandler),
-    (f"{API_PREFIX}/usage", pool.UsageHandler),
-    (f"{API_PREFIX}/openapi.yaml", pool.ContractHandler),
-    ("/health", pool.HealthHandler),
-    ("/metrics", pool.MetricsHandler),
+from jupyter_gpupool.service.auth import Forbidden
+from jupyter_gpupool.service.errors import MethodNotAllowed, NotFound, answer_for
+from jupyter_gpupool.service.web import (
+    Answer,
+    Context,
+    Handler,
+    Message,
+    Receive,
+    Request,
+    Stream,
+    json_answer,
 )
 
+_log = logging.getLogger(__name__)
+Send = Callable[[Message], Awaitable[None]]
+Methods = dict[str, Handler]
 
-def make_server(context: Context) -> HTTPServer:
-    """Make the HTTP server; it listens when sockets are added to it."""
-    arguments = {"context": context}
-    application = web.Application(
-        [web.url(path, handler, arguments) for path, handler in ROUTES],
-        default_handler_class=NotFoundHandler,
-        default_handler_args=arguments,
-        log_function=lambda handler: _count(context, handler),
-    )
-    # a body a little over the limit is answered with 413; one far over it is not even read
-    return HTTPServer(application, max_body_size=4 * BODY_BYTES, idle_connection_timeout=300)
+#: Handlers by path and method.
+ROUTES: dict[str, Methods] = {
+    f"{API_PREFIX}/leases": {
+        "GET": leases.list_leases,
+        "POST": leases.request_lease,
+        "DELETE": leases.release_kernel,
+    },
+    f"{API_PREFIX}/leases/{{lease_id}}": {
+        "GET": leases.get_lease,
+        "PATCH": leases.resize_lease,
+        "DELETE": leases.release_lease,
+    },
+    f"{API_PREFIX}/pool": {"GET": pool.get_pool},
+    f"{API_PREFIX}/devices": {"GET": pool.get_devices},
+    f"{API_PREFIX}/nodes": {"GET": pool.get_nodes},
+    f"{API_PREFIX}/queue": {"GET": pool.get_queue},
+    f"{API_PREFIX}/usage": {"GET": pool.get_usage},
+    f"{API_PREFIX}/events": {"GET": pool.get_events},
+    f"{API_PREFIX}/openapi.yaml": {"GET": pool.get_contract},
+    "/health": {"GET": pool.get_health},
+    "/metrics": {"GET": pool.get_metrics},
+}
+_LEASE = ROUTES[f"{API_PREFIX}/leases/{{lease_id}}"]
+_LEASE_PATH = re.compile(rf"{API_PREFIX}/leases/([^/]{{1,200}})")
+_PORT = re.compile(r":\d{1,5}$")
+
+#: On every answer: nothing is to be kept by clients, or taken for something else.
+_ALWAYS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 
 
-def _count(context: Context, handler: web.RequestHandler) -> None:
-    context.metrics.answered(handler.request.method or "", handler.get_status())
+class API:
+    """The application.
+
+    Parameters
+    ----------
+    context : Context
+        The parts of the service.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        request = Request(self._context, scope, receive)
+        self._context.activity.touch()
+        try:
+            answer = await self._answer(request)
+        except GPUPoolError as error:
+            answer = _told(request, error)
+        except Exception:
+            _log.exception("%s %s %s failed", request.id, request.method, request.path)
+            answer = _told(request, GPUPoolError("The pool made a mistake.", hint="Its log says more."))
+        await self._send(request, answer, send)
+
+    async def _answer(self, request: Request) -> Answer | Stream:
+        self._check_host(request.header(b"host") or "")
+        methods, arguments = _find(request.path)
+        handler = methods.get(request.method)
+        if handler is None:
+            allowed = ", ".join(methods)
+            raise MethodNotAllowed(f"{request.method} is not possible here.", hint=f"Use {allowed}.")
+        await request.read_body()
+        return await handler(request, *arguments)
+
+    def _check_host(self, host: str) -> None:
+        """Refuse other host names: a page whose name was made to resolve to loopback still sends it."""
+        if _PORT.sub("", host.lower()).strip("[]") not in self._context.hosts:
+            raise Forbidden("This host name is not served here.", hint="Use 127.0.0.1.")
+
+    async def _send(self, request: Request, answer: Answer | Stream, send: Send) -> None:
+        headers = [(b"content-type", answer.kind), *_ALWAYS, (b"x-request-id", request.id.encode())]
+        if isinstance(answer, Stream):
+            self._context.metrics.answered(request.method, 200)
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await request.while_connected(_pass_on(answer, send))
+            return
+        self._context.metrics.answered(request.method, answer.status)
+        headers += [(b"content-length", b"%d" % len(answer.body)), *answer.headers]
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        await send({"type": "http.response.body", "body": answer.body})
+
+
+async def _pass_on(answer: Stream, send: Send) -> None:
+    async for part in answer.parts:
+        await send({"type": "http.response.body", "body": part, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def _find(path: str) -> tuple[Methods, tuple[str, ...]]:
+    """Find what a path takes, and the arguments in it."""
+    match = _LEASE_PATH.fullmatch(path)
+    if match is not None:
+        return _LEASE, match.groups()
+    methods = ROUTES.get(path)
+    if methods is None or "{" in path:
+        raise NotFound("There is nothing here.", hint="The paths are listed in openapi.yaml.")
+    return methods, ()
+
+
+def _told(request: Request, error: GPUPoolError) -> Answer:
+    """Make the answer that tells of an error."""
+    status, doc = answer_for(error)
+    headers: list[tuple[bytes, bytes]] = []
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    if status == 405:
+        headers.append((b"allow", ", ".join(_find(request.path)[0]).encode()))
+    if doc.retry_after is not None:
+        headers.append((b"retry-after", b"%.0f" % doc.retry_after))
+    if status >= 500:
+        _log.warning("%s %s %s: %s", request.id, request.method, request.path, error)
+    return json_answer(doc, status, *headers)

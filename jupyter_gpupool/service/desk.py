@@ -151,7 +151,7 @@ class Desk:
                 await self._host.settled()
                 doc = await self._show(who, await self._own(who, lease_id))
                 left = until - loop.time()
-                if doc.tag != since or left <= 0 or doc.state is LeaseState.ENDED:
+                if doc.tag != since or left <= 0 or doc.state is LeaseState.ENDED or self._watch.closed:
                     return doc
                 await self._watch.lease(lease_id, left, queued=doc.state is LeaseState.QUEUED)
 

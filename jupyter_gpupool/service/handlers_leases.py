@@ -8,53 +8,46 @@ from __future__ import annotations
 from jupyter_gpupool.core.leases import LeaseState
 from jupyter_gpupool.protocol import names
 from jupyter_gpupool.service import validate
-from jupyter_gpupool.service.handlers import Handler
+from jupyter_gpupool.service.web import Answer, Request, json_answer
 
 
-class LeasesHandler(Handler):
-    """``/leases``."""
-
-    async def get(self) -> None:
-        """List the live leases."""
-        who = self.who
-        await self.context.host.settled()
-        self.answer(self.context.views.leases(who))
-
-    async def post(self) -> None:
-        """Ask for a lease."""
-        key = self.request.headers.get("Idempotency-Key")
-        doc = await self.context.desk.request(self.who, self.request.body, key)
-        self.set_header("Location", f"{names.API_PREFIX}/leases/{doc.id}")
-        self.answer(doc, 201)
-
-    async def delete(self) -> None:
-        """End every lease of one kernel."""
-        who = self.who
-        kernel_id = validate.kernel_id(self.get_query_argument("kernel_id", ""))
-        reason = validate.end_reason(self.get_query_argument("reason", "released"))
-        self.answer(await self.context.desk.release_kernel(who, kernel_id, reason))
+async def list_leases(request: Request) -> Answer:
+    """Send the live leases."""
+    who = request.who
+    await request.context.host.settled()
+    return json_answer(request.context.views.leases(who))
 
 
-class LeaseHandler(Handler):
-    """``/leases/{id}``."""
+async def request_lease(request: Request) -> Answer:
+    """Ask for a lease."""
+    doc = await request.context.desk.request(request.who, request.body, request.header(b"idempotency-key"))
+    return json_answer(doc, 201, (b"location", f"{names.API_PREFIX}/leases/{doc.id}".encode()))
 
-    async def get(self, lease_id: str) -> None:
-        """Show it; with ``since`` and ``wait_seconds``, when it has changed."""
-        who = self.who
-        since = self.get_query_argument("since", None)
-        wait_seconds = validate.wait_seconds(self.get_query_argument("wait_seconds", "0"))
-        doc = await self.while_connected(self.context.desk.look(who, lease_id, since, wait_seconds))
-        if doc is not None:
-            self.answer(doc)
 
-    async def patch(self, lease_id: str) -> None:
-        """Resize it."""
-        doc = await self.context.desk.resize(self.who, lease_id, self.request.body)
-        self.answer(doc, 202 if doc.resizing else 200)
+async def release_kernel(request: Request) -> Answer:
+    """End every lease of one kernel."""
+    who = request.who
+    kernel_id = validate.kernel_id(request.query("kernel_id") or "")
+    reason = validate.end_reason(request.query("reason"))
+    return json_answer(await request.context.desk.release_kernel(who, kernel_id, reason))
 
-    async def delete(self, lease_id: str) -> None:
-        """End it."""
-        who = self.who
-        reason = validate.end_reason(self.get_query_argument("reason", "released"))
-        doc = await self.context.desk.release(who, lease_id, reason)
-        self.answer(doc, 200 if doc.state is LeaseState.ENDED else 202)
+
+async def get_lease(request: Request, lease_id: str) -> Answer:
+    """Send one lease; with ``since`` and ``wait_seconds``, when it has changed."""
+    who, since = request.who, request.query("since")
+    wait_seconds = validate.wait_seconds(request.query("wait_seconds"))
+    look = request.context.desk.look(who, lease_id, since, wait_seconds)
+    return json_answer(await (request.while_connected(look) if wait_seconds else look))
+
+
+async def resize_lease(request: Request, lease_id: str) -> Answer:
+    """Ask for another size."""
+    doc = await request.context.desk.resize(request.who, lease_id, request.body)
+    return json_answer(doc, 202 if doc.resizing else 200)
+
+
+async def release_lease(request: Request, lease_id: str) -> Answer:
+    """End one lease."""
+    who = request.who
+    doc = await request.context.desk.release(who, lease_id, validate.end_reason(request.query("reason")))
+    return json_answer(doc, 200 if doc.state is LeaseState.ENDED else 202)

@@ -6,16 +6,15 @@ Rule of this module: what is told was written down before.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from importlib.resources import files
-
-from tornado.iostream import StreamClosedError
 
 from jupyter_gpupool._version import version
 from jupyter_gpupool.core.devices import Device
 from jupyter_gpupool.protocol import codec, names
 from jupyter_gpupool.protocol.messages import HealthDoc
 from jupyter_gpupool.service.auth import Forbidden, Principal
-from jupyter_gpupool.service.handlers import Handler
+from jupyter_gpupool.service.web import Answer, Context, Request, Stream, json_answer
 
 #: An event stream that has nothing to say sends a comment this often, seconds.
 COMMENT_SECONDS = 15.0
@@ -23,116 +22,78 @@ COMMENT_SECONDS = 15.0
 PAUSE_SECONDS, READINGS_PAUSE_SECONDS = 0.1, 1.0
 
 
-class HealthHandler(Handler):
-    """``/health``: the only path that needs no token."""
-
-    def get(self) -> None:
-        """Say that the service answers, and which API it speaks."""
-        status = "ok" if self.context.host.failure is None else "journal_unavailable"
-        self.answer(HealthDoc(status=status, version=version(), api=names.API_MAJOR))
+async def get_health(request: Request) -> Answer:
+    """Say that the service answers, and which API it speaks; this needs no token."""
+    status = "ok" if request.context.host.failure is None else "journal_unavailable"
+    return json_answer(HealthDoc(status=status, version=version(), api=names.API_MAJOR))
 
 
-class PoolHandler(Handler):
-    """The pool snapshot."""
-
-    async def get(self) -> None:
-        """Send it."""
-        who = self.who
-        await self.context.host.settled()
-        self.answer(self.context.views.pool(who))
+async def get_contract(request: Request) -> Answer:
+    """Send openapi.yaml; this needs no token."""
+    text = files("jupyter_gpupool.service").joinpath("openapi.yaml").read_bytes()
+    return Answer(text, kind=b"application/yaml")
 
 
-class DevicesHandler(Handler):
-    """All devices."""
-
-    async def get(self) -> None:
-        """Send them."""
-        who = self.who
-        await self.context.host.settled()
-        self.answer(self.context.views.devices(who))
+async def get_pool(request: Request) -> Answer:
+    """Send the pool snapshot."""
+    who = request.who
+    await request.context.host.settled()
+    return json_answer(request.context.views.pool(who))
 
 
-class NodesHandler(Handler):
-    """All nodes."""
-
-    async def get(self) -> None:
-        """Send them."""
-        self.who  # noqa: B018 - raises without a good token
-        await self.context.host.settled()
-        self.answer(self.context.views.nodes())
+async def get_devices(request: Request) -> Answer:
+    """Send all devices."""
+    who = request.who
+    await request.context.host.settled()
+    return json_answer(request.context.views.devices(who))
 
 
-class QueueHandler(Handler):
-    """The requests that wait."""
-
-    async def get(self) -> None:
-        """Send them."""
-        who = self.who
-        await self.context.host.settled()
-        self.answer(self.context.views.queue(who))
+async def get_nodes(request: Request) -> Answer:
+    """Send all nodes."""
+    request.who  # noqa: B018 - raises without a good token
+    await request.context.host.settled()
+    return json_answer(request.context.views.nodes())
 
 
-class UsageHandler(Handler):
-    """What the principal's owner has used."""
-
-    async def get(self) -> None:
-        """Send it."""
-        self.answer(await self.context.usage.of(self.who))
-
-
-class ContractHandler(Handler):
-    """``openapi.yaml``."""
-
-    def get(self) -> None:
-        """Send it."""
-        self.set_header("Content-Type", "application/yaml")
-        self.finish(files("jupyter_gpupool.service").joinpath("openapi.yaml").read_bytes())
+async def get_queue(request: Request) -> Answer:
+    """Send the requests that wait."""
+    who = request.who
+    await request.context.host.settled()
+    return json_answer(request.context.views.queue(who))
 
 
-class MetricsHandler(Handler):
-    """``/metrics``, for Prometheus."""
-
-    async def get(self) -> None:
-        """Send all metrics; they count every owner's leases, so a kernel's token is not enough."""
-        if self.who.kernel_id:
-            raise Forbidden("A kernel's token cannot read the metrics.", hint="Use an owner's token.")
-        await self.context.host.settled()
-        host, pool = self.context.host, self.context.host.pool
-        devices: list[Device] = list(pool.devices.values())
-        body = self.context.metrics.render(
-            states=[lease.state for lease in host.leases.values()],
-            offered=[pool.withheld(device.id) is None for device in devices],
-            compute=[(it.kind.value, pool.free(it.id).compute_milli, 1000) for it in devices],
-            writable=host.failure is None,
-        )
-        self.set_header("Content-Type", self.context.metrics.content_type)
-        self.finish(body)
+async def get_usage(request: Request) -> Answer:
+    """Send what the principal's owner has used."""
+    return json_answer(await request.context.usage.of(request.who))
 
 
-class EventsHandler(Handler):
-    """The pool snapshot as server-sent events: one at once, and one after each change."""
+async def get_metrics(request: Request) -> Answer:
+    """Send all metrics; they count every owner's leases, so a kernel's token is not enough."""
+    if request.who.kernel_id:
+        raise Forbidden("A kernel's token cannot read the metrics.", hint="Use an owner's token.")
+    host, metrics = request.context.host, request.context.metrics
+    await host.settled()
+    pool, devices = host.pool, list[Device](host.pool.devices.values())
+    body = metrics.render(
+        states=[lease.state for lease in host.leases.values()],
+        offered=[pool.withheld(device.id) is None for device in devices],
+        compute=[(it.kind.value, pool.free(it.id).compute_milli, 1000) for it in devices],
+        writable=host.failure is None,
+    )
+    return Answer(body, kind=metrics.content_type.encode())
 
-    async def get(self) -> None:
-        """Send events until the client hangs up."""
-        who = self.who
-        self.set_header("Content-Type", "text/event-stream")
-        self.set_header("X-Accel-Buffering", "no")
-        try:
-            await self.while_connected(self._stream(who))
-        except StreamClosedError:
-            return
 
-    async def _stream(self, who: Principal) -> None:
-        watch = self.context.watch
-        revision = -1
-        while not watch.closed:
-            await self.context.host.settled()
-            seen = watch.version
-            changed, revision = revision != self.context.host.revision, self.context.host.revision
-            doc = codec.encode(self.context.views.pool(who)).decode()
-            self.write(f"event: pool\nid: {revision}\ndata: {doc}\n\n")
-            await self.flush()
-            await asyncio.sleep(PAUSE_SECONDS if changed else READINGS_PAUSE_SECONDS)
-            while not await watch.pool(seen, COMMENT_SECONDS):
-                self.write(": still here\n\n")
-                await self.flush()
+async def get_events(request: Request) -> Stream:
+    """Send the pool snapshot as server-sent events: one at once, and one after each change."""
+    return Stream(_events(request.context, request.who))
+
+
+async def _events(context: Context, who: Principal) -> AsyncIterator[bytes]:
+    host, watch, revision = context.host, context.watch, -1
+    while not watch.closed:
+        await host.settled()
+        seen, changed, revision = watch.version, revision != host.revision, host.revision
+        yield b"event: pool\nid: %d\ndata: %b\n\n" % (revision, codec.encode(context.views.pool(who)))
+        await asyncio.sleep(PAUSE_SECONDS if changed else READINGS_PAUSE_SECONDS)
+        while not await watch.pool(seen, COMMENT_SECONDS):
+            yield b": still here\n\n"

@@ -39,6 +39,8 @@ _log = logging.getLogger(__name__)
 
 #: Most events in one transaction.
 BATCH = 256
+#: After a batch of at least so many events, the next one is gathered for so long, seconds.
+BUSY, GATHER_SECONDS = 3, 0.002
 #: Shortest and longest pause between two tries to write to a journal that failed, seconds.
 RETRY_SECONDS = (1.0, 15.0)
 #: How many leases that ended are kept at hand.
@@ -155,10 +157,11 @@ class PoolHost:
         self._arrived.set()
 
     async def _run(self) -> None:
+        batch: list[Item] = []
         while True:
             await self._arrived.wait()
-            # what arrives in the same turn of the loop shares the transaction
-            await asyncio.sleep(0)
+            # what arrives meanwhile shares the transaction; who comes alone is not kept waiting
+            await asyncio.sleep(GATHER_SECONDS if len(batch) >= BUSY else 0)
             batch = [self._items.popleft() for _ in range(min(BATCH, len(self._items)))]
             if not self._items:
                 self._arrived.clear()

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tornado.netutil import bind_sockets
-
 from jupyter_gpupool._version import version
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.protocol import codec, names
@@ -97,8 +95,8 @@ def withdraw(runtime: Path) -> None:
     (runtime / names.POOL_FILE).unlink(missing_ok=True)
 
 
-def listen(runtime: Path, ip: str, port: int) -> tuple[list[socket.socket], str]:
-    """Listen for HTTP; return the sockets and the URL.
+def listen(runtime: Path, ip: str, port: int) -> tuple[socket.socket, str]:
+    """Listen for HTTP; return the socket and the URL.
 
     Parameters
     ----------
@@ -115,20 +113,38 @@ def listen(runtime: Path, ip: str, port: int) -> tuple[list[socket.socket], str]
         If a port that was asked for cannot be had.
     """
     address = "127.0.0.1" if ip == "localhost" else ip
-    sockets: list[socket.socket] = []
-    for candidate in [port] if port else [*_last_port(runtime), 0]:
+    door = _bound(address, [port] if port else [*_last_port(runtime), 0])
+    taken = door.getsockname()[1]
+    write_private(runtime / PORT_FILE, str(taken).encode())
+    return door, f"http://[{address}]:{taken}" if ":" in address else f"http://{address}:{taken}"
+
+
+def _bound(address: str, ports: list[int]) -> socket.socket:
+    """Listen on the first of these ports that is free."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    for port in ports:
         try:
-            sockets = bind_sockets(candidate, address)
-            break
+            return _open(family, address, port)
         except OSError as error:
-            if port or not candidate:
+            if port == ports[-1]:
                 raise CannotListen(
-                    f"The pool cannot listen on {address}:{candidate}: {error.strerror}.",
+                    f"The pool cannot listen on {address}:{port}: {error.strerror}.",
                     hint="Free that port, or set PoolService.port.",
                 ) from error
-    taken = sockets[0].getsockname()[1]
-    write_private(runtime / PORT_FILE, str(taken).encode())
-    return sockets, f"http://[{address}]:{taken}" if ":" in address else f"http://{address}:{taken}"
+    raise AssertionError("there is at least one port")
+
+
+def _open(family: socket.AddressFamily, address: str, port: int) -> socket.socket:
+    # the protocol is named because asyncio sends small answers without delay only where it is
+    door = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        door.bind((address, port))
+        door.listen(128)
+    except OSError:
+        door.close()
+        raise
+    return door
 
 
 def _last_port(runtime: Path) -> list[int]:

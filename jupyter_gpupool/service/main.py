@@ -19,14 +19,13 @@ from jupyter_gpupool.cluster.supervisor import AgentSupervisor
 from jupyter_gpupool.cluster.tls import ensure_control_tls
 from jupyter_gpupool.protocol import names, paths
 from jupyter_gpupool.protocol.messages import Report
-from jupyter_gpupool.service import housekeeping, lifecycle
+from jupyter_gpupool.service import housekeeping, http, lifecycle
 from jupyter_gpupool.service.activity import Activity
-from jupyter_gpupool.service.api import make_server
+from jupyter_gpupool.service.api import API
 from jupyter_gpupool.service.auth import Authenticator
 from jupyter_gpupool.service.clock import PoolClock
 from jupyter_gpupool.service.desk import Desk
 from jupyter_gpupool.service.dispatch import Dispatcher
-from jupyter_gpupool.service.handlers import Context
 from jupyter_gpupool.service.host import PoolHost
 from jupyter_gpupool.service.idempotency import KEYS, KeyBook
 from jupyter_gpupool.service.ids import request_ids
@@ -40,6 +39,7 @@ from jupyter_gpupool.service.tickets import TicketBook
 from jupyter_gpupool.service.usage import Usage
 from jupyter_gpupool.service.views import Views
 from jupyter_gpupool.service.watch import Watch
+from jupyter_gpupool.service.web import Context
 
 _log = logging.getLogger(__name__)
 
@@ -172,12 +172,9 @@ class _Service:
             stack.push_async_callback(self.host.close)
             self.desk.open()
             stack.callback(self.desk.close)
-            sockets, url = lifecycle.listen(settings.runtime, settings.ip, settings.port)
-            server = make_server(self._context())
-            server.add_sockets(sockets)
-            stack.push_async_callback(server.close_all_connections)
+            door, url = lifecycle.listen(settings.runtime, settings.ip, settings.port)
+            await stack.enter_async_context(http.serving(API(self._context()), [door]))
             stack.callback(self.watch.close)
-            stack.callback(server.stop)
             stack.push_async_callback(self._dismiss_agents)
             lifecycle.announce(
                 settings.runtime, url=url, owner=settings.owner, embedded=settings.embedded, control=control

@@ -63,8 +63,10 @@ def idempotency_key(key: str | None) -> None:
         )
 
 
-def end_reason(text: str) -> EndReason:
-    """Read the query ``reason``."""
+def end_reason(text: str | None) -> EndReason:
+    """Read the query ``reason``; without it a lease is released."""
+    if text is None:
+        return EndReason.RELEASED
     try:
         return REASONS[text]
     except KeyError:
@@ -81,8 +83,10 @@ def kernel_id(text: str) -> str:
     return text
 
 
-def wait_seconds(text: str) -> float:
-    """Read the query ``wait_seconds``."""
+def wait_seconds(text: str | None) -> float:
+    """Read the query ``wait_seconds``; without it nothing is waited for."""
+    if text is None:
+        return 0.0
     try:
         seconds = float(text)
     except ValueError:

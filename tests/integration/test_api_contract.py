@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -33,12 +32,7 @@ def test_the_contract_is_valid_openapi() -> None:
 
 
 def test_every_path_and_method_that_is_served_is_in_the_contract() -> None:
-    served = {
-        (re.sub(r"\(.*\)", "{lease_id}", path), method)
-        for path, handler in ROUTES
-        for method in METHODS
-        if method in vars(handler)
-    }
+    served = {(path, method.lower()) for path, methods in ROUTES.items() for method in methods}
     promised = {
         (path, method) for path, item in CONTRACT["paths"].items() for method in item if method in METHODS
     }

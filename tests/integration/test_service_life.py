@@ -313,7 +313,7 @@ class TestCommands:
             "import sys\n"
             "import jupyter_gpupool.app\n"
             "print([name for name in ('distributed', 'dask', 'tornado', 'torch', 'rich', 'sqlite3',"
-            " 'urllib3', 'prometheus_client') if name in sys.modules])"
+            " 'urllib3', 'uvicorn', 'prometheus_client') if name in sys.modules])"
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
         assert done.stdout.strip() == "[]", done.stderr

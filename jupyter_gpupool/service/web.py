@@ -1,0 +1,177 @@
+"""One HTTP exchange: what handlers are given, and what they give back.
+
+Rules of this module: plain values; whatever a client can get wrong is an error that says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+from jupyter_gpupool.protocol import codec
+from jupyter_gpupool.service.activity import Activity
+from jupyter_gpupool.service.auth import Authenticator, Principal
+from jupyter_gpupool.service.desk import Desk
+from jupyter_gpupool.service.errors import TooLarge
+from jupyter_gpupool.service.host import PoolHost
+from jupyter_gpupool.service.metrics import Metrics
+from jupyter_gpupool.service.usage import Usage
+from jupyter_gpupool.service.views import Views
+from jupyter_gpupool.service.watch import Watch
+
+T = TypeVar("T")
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+
+#: Largest body of a request, bytes.
+BODY_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Context:
+    """The parts of the service that handlers call."""
+
+    auth: Authenticator
+    desk: Desk
+    host: PoolHost
+    views: Views
+    usage: Usage
+    watch: Watch
+    metrics: Metrics
+    activity: Activity
+    #: Names that requests may have in their Host header.
+    hosts: frozenset[str]
+    #: Yields ids of requests.
+    request_ids: Iterator[str]
+
+
+class Request:
+    """What a client sent.
+
+    Attributes
+    ----------
+    context : Context
+        The parts of the service.
+    id : str
+        By which it is found in the log.
+    method, path : str
+        As HTTP has them; the path is decoded.
+    body : bytes
+        At most `BODY_BYTES`.
+    """
+
+    __slots__ = ("_headers", "_query", "_receive", "body", "context", "id", "method", "path")
+
+    def __init__(self, context: Context, scope: Message, receive: Receive) -> None:
+        self.context = context
+        self.id = next(context.request_ids)
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.body = b""
+        self._headers: dict[bytes, bytes] = dict(scope["headers"])
+        self._query: bytes = scope["query_string"]
+        self._receive = receive
+
+    def header(self, name: bytes) -> str | None:
+        """Return a header by its name in small letters; None when it was not sent."""
+        value = self._headers.get(name)
+        return None if value is None else value.decode("latin-1")
+
+    def query(self, name: str) -> str | None:
+        """Return a field of the query; None when it is not there.
+
+        Raises
+        ------
+        BadMessage
+            If the query is not UTF-8.
+        """
+        if not self._query:
+            return None
+        try:
+            fields = parse_qsl(self._query.decode("ascii"), keep_blank_values=True, errors="strict")
+        except ValueError as error:
+            raise codec.BadMessage(f"This query cannot be read: {error}.") from error
+        return dict(fields).get(name)
+
+    @property
+    def who(self) -> Principal:
+        """The principal that sent this."""
+        return self.context.auth.principal(self.header(b"authorization"))
+
+    async def read_body(self) -> None:
+        """Read the body.
+
+        Raises
+        ------
+        TooLarge
+            If it is longer than any request needs.
+        """
+        parts, size, more = [], 0, True
+        while more:
+            message = await self._receive()
+            part = message.get("body", b"")
+            size, more = size + len(part), message.get("more_body", False)
+            if size <= BODY_BYTES:
+                parts.append(part)
+        if size > BODY_BYTES:
+            raise TooLarge(f"This body has more than {BODY_BYTES} bytes.", hint="Send less.")
+        self.body = b"".join(parts)
+
+    async def gone(self) -> None:
+        """Return when the client has hung up."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    async def while_connected(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """Wait for something, but no longer than the client does; None when that is gone."""
+        working, gone = asyncio.ensure_future(work), asyncio.ensure_future(self.gone())
+        try:
+            with self.context.activity.open():
+                await asyncio.wait((working, gone), return_when=asyncio.FIRST_COMPLETED)
+            return working.result() if working.done() else None
+        finally:
+            working.cancel()
+            gone.cancel()
+            await asyncio.gather(working, gone, return_exceptions=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a handler gives back.
+
+    Attributes
+    ----------
+    body : bytes
+        As it is sent.
+    status : int
+        HTTP status.
+    kind : bytes
+        Content type.
+    headers : tuple of (bytes, bytes)
+        Further headers.
+    """
+
+    body: bytes
+    status: int = 200
+    kind: bytes = b"application/json"
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """An answer that goes on until the client hangs up, or the service ends."""
+
+    parts: AsyncIterator[bytes] = field(repr=False)
+    kind: bytes = b"text/event-stream"
+
+
+def json_answer(doc: object, status: int = 200, *headers: tuple[bytes, bytes]) -> Answer:
+    """Make the answer with a document."""
+    return Answer(codec.encode(doc), status, headers=headers)
+
+
+#: A handler; further arguments are parts of the path.
+Handler = Callable[..., Awaitable[Answer | Stream]]
