@@ -86,9 +86,9 @@ def _report(
     report.add(f"limit: sync of 4 KiB on this disk ({disk}), p50", percentile(syncs, 50) * 1000, "ms")
     report.add("peer: SQLite, one row a commit, synced", commits, "/s")
     answered = (len(empty.requests) + len(empty.releases)) / empty.seconds
-    report.add(f"peer: empty HTTP server, {OWNERS} connections", answered, "/s")
+    report.add(f"peer: empty Tornado server, {OWNERS} connections", answered, "/s")
     report.ratio("two commits a lease / single commits", 2 * rate, commits)
-    report.ratio("two requests a lease / empty HTTP", 2 * rate, answered)
+    report.ratio("two requests a lease / empty Tornado", 2 * rate, answered)
 
 
 def fsync_seconds(directory: Path, count: int) -> list[float]:

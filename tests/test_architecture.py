@@ -29,6 +29,7 @@ DOORS = {
     "dask": ("cluster", "service", "sessions"),
     "distributed": ("cluster", "service", "sessions"),
     "IPython": ("kernel",),
+    "uvicorn": ("service",),
     "rich": ("kernel", "service", "app.py"),
 }
 #: Errors of the core that no request meets: bugs, which are a 500, and what only agents' reports raise.

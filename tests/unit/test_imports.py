@@ -84,10 +84,16 @@ def test_importing_the_package_is_quick() -> None:
 @pytest.mark.parametrize(
     ("module", "foreign"),
     [
-        ("jupyter_gpupool.kernel.api", {"dask", "distributed", "torch", "jupyter_server", "pynvml"}),
-        ("jupyter_gpupool.kernel.extension", {"dask", "distributed", "torch", "jupyter_server", "pynvml"}),
-        ("jupyter_gpupool.server.app", {"dask", "distributed", "torch", "pynvml"}),
-        ("jupyter_gpupool.server.provisioner", {"dask", "distributed", "torch", "pynvml"}),
+        (
+            "jupyter_gpupool.kernel.api",
+            {"dask", "distributed", "torch", "jupyter_server", "uvicorn", "pynvml"},
+        ),
+        (
+            "jupyter_gpupool.kernel.extension",
+            {"dask", "distributed", "torch", "jupyter_server", "uvicorn", "pynvml"},
+        ),
+        ("jupyter_gpupool.server.app", {"dask", "distributed", "torch", "uvicorn", "pynvml"}),
+        ("jupyter_gpupool.server.provisioner", {"dask", "distributed", "torch", "uvicorn", "pynvml"}),
         ("jupyter_gpupool.app", {"dask", "distributed", "torch"}),
         ("jupyter_gpupool.service.main", {"torch"}),
         ("jupyter_gpupool.cluster.agent", {"torch"}),
