@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import hmac
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +17,9 @@ from jupyter_gpupool.protocol.messages import PrepareOrder
 
 #: How long a process waits for a ticket that the pool has not announced yet, seconds.
 ANNOUNCE_SECONDS = 2.0
+#: How long it is known, beyond its time, why a ticket is no good, and how often the rest is dropped, seconds.
+REMEMBER_SECONDS = 60.0
+FORGET_EVERY_SECONDS = 5.0
 _NEW_ONE = "Ask the pool for the lease again: it gives a new ticket while the lease still waits."
 
 
@@ -41,6 +43,8 @@ class TicketBook:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._by_lease: dict[str, _Expected] = {}
+        self._by_digest: dict[str, _Expected] = {}
+        self._forget_at = 0.0
         self._announced = asyncio.Event()
 
     def expect(self, order: PrepareOrder) -> None:
@@ -49,7 +53,10 @@ class TicketBook:
         if known is not None and known.order.generation > order.generation:
             return
         self._forget_old()
-        self._by_lease[order.lease_id] = _Expected(order, self._clock() + order.expires_seconds)
+        if known is not None:
+            self._by_digest.pop(known.order.ticket_sha256, None)
+        expected = _Expected(order, self._clock() + order.expires_seconds)
+        self._by_lease[order.lease_id] = self._by_digest[order.ticket_sha256] = expected
         self._announced.set()
         self._announced = asyncio.Event()
 
@@ -70,7 +77,8 @@ class TicketBook:
         digest = hashlib.sha256(ticket.encode()).hexdigest()
         try:
             async with asyncio.timeout(ANNOUNCE_SECONDS):
-                while (found := self._find(digest)) is None:
+                # how long a look-up takes tells something of the digest at most, and nothing of a ticket
+                while (found := self._by_digest.get(digest)) is None:
                     await self._announced.wait()
         except TimeoutError:
             raise StaleTicket("No lease on this node waits for this ticket.", hint=_NEW_ONE) from None
@@ -81,16 +89,13 @@ class TicketBook:
         found.spent = "was used before"
         return found.order
 
-    def _find(self, digest: str) -> _Expected | None:
-        """Look at every ticket, each in constant time."""
-        found = None
-        for expected in self._by_lease.values():
-            if hmac.compare_digest(expected.order.ticket_sha256, digest):
-                found = expected
-        return found
-
     def _forget_old(self) -> None:
         """Drop what expired long ago; until then it can be told why a ticket is no good."""
         now = self._clock()
-        for lease_id in [key for key, expected in self._by_lease.items() if now > expected.until + 60]:
-            del self._by_lease[lease_id]
+        if now < self._forget_at:
+            return
+        self._forget_at = now + FORGET_EVERY_SECONDS
+        old = [it for it in self._by_lease.values() if now > it.until + REMEMBER_SECONDS]
+        for expected in old:
+            del self._by_lease[expected.order.lease_id]
+            self._by_digest.pop(expected.order.ticket_sha256, None)
