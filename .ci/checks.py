@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
+from lab_tryout import lab_answers
 from wheel_tryout import wheel_checks
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -102,6 +103,7 @@ def run_all(tally: Tally, python: str, scratch: Path) -> None:
         report = scratch / f"{name.replace(' ', '-')}.xml"
         command = [argument.format(report) for argument in arguments]
         tally.pytest(name, command, report, environment)
+    tally.check("make lab opens JupyterLab with a pool", lambda: lab_answers(ROOT, scratch))
     tally.check("make docs", lambda: shell("make", "docs", environment=environment))
     wheel_checks(tally.check, root=ROOT, python=python, venv=venv, scratch=scratch)
 
