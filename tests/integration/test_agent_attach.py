@@ -183,6 +183,7 @@ async def test_the_next_process_of_a_kernel_takes_the_place_of_the_one_that_is_s
         reply = await two.attach(bench.socket, await bench.prepare(generation=2))
         assert reply.error is None
         assert await one.ask("limits") == free
+        await bench.told(AttachedReport, count=2)
         assert [report.generation for report in bench.all(AttachedReport)] == [1, 2]
 
 
