@@ -88,6 +88,8 @@ class PoolHost:
         self.leases: dict[str, Lease] = {lease.id: lease for lease in live}
         self._ended: OrderedDict[str, Lease] = OrderedDict()
         self.pool = Pool(config, leases=live, now_ms=clock.now_ms())
+        # pool time goes on over a restart, and faster than revisions: they never go back
+        self._first_revision = clock.now_ms() * 1000
         self._told_revision = 0
         #: Why the journal cannot be written; None when it can.
         self.failure: JournalUnavailable | None = None
@@ -102,7 +104,7 @@ class PoolHost:
     @property
     def revision(self) -> int:
         """Grows with every visible change."""
-        return self.pool.revision
+        return self._first_revision + self.pool.revision
 
     def start(self) -> None:
         """Begin to handle events."""

@@ -194,6 +194,14 @@ def test_a_request_that_waits_goes_on_waiting_when_the_service_is_killed(pool: P
         assert len(pool.get("/api/v1/leases").body) == 1
 
 
+def test_revisions_never_go_back_when_the_service_is_started_again(pool: PoolProcess) -> None:
+    before = pool.get("/api/v1/pool").body["revision"]
+    pool.kill()
+    pool.restart()
+
+    assert pool.get("/api/v1/pool").body["revision"] > before
+
+
 def test_a_runtime_directory_with_a_very_long_path_works(
     pool_environment: dict[str, str], tmp_path: Path
 ) -> None:

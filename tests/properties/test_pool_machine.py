@@ -243,7 +243,7 @@ class TestPoolForLong(PoolMachine.TestCase):
     """Many long runs, others each time."""
 
     settings = settings(
-        max_examples=1500,
+        max_examples=250,
         stateful_step_count=80,
         deadline=None,
         print_blob=True,
