@@ -28,7 +28,7 @@ lab: environment-lab  ## make the environment and open JupyterLab on the example
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/jupyter-lab $(ALLOW_ROOT) $(ARGS) docs/examples/first_lease.ipynb
 
 test: environment  ## run the tests that are quick (browser tests too, where a Chromium is)
-	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadgroup $(ARGS)
 
 test-all: environment  ## run every test
 	$(BIN)/python -m pytest $(ARGS)

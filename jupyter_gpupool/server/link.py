@@ -34,6 +34,9 @@ LONGEST_PAUSE_SECONDS = 60.0
 #: However often somebody asks, tries are at least so far apart, seconds.
 SHORTEST_PAUSE_SECONDS = 1.0
 
+#: How long the pool may take to say which leases a restarting kernel holds, seconds.
+ASK_SECONDS = 1.0
+
 
 class LinkState(Enum):
     """How the link to the pool is."""
@@ -138,10 +141,14 @@ class PoolLink:
             return None  # the search for the pool fails for the same reason, and says so
         return Identity(url="", token=token, owner=paths.os_user())
 
-    def leases_of(self, kernel_id: str) -> list[str]:
-        """Return the ids of the leases that a kernel holds, as far as is known."""
+    async def leases_of(self, kernel_id: str) -> list[str]:
+        """Return the ids of the leases that a kernel holds: as the pool says, or was last heard to say."""
         held = (LeaseState.ATTACHING, LeaseState.ACTIVE)
         leases = self.pool.leases if self.pool is not None else []
+        if self._client is not None:
+            with contextlib.suppress(GPUPoolError, TimeoutError):
+                async with asyncio.timeout(ASK_SECONDS):
+                    leases = await self._client.leases()
         return [lease.id for lease in leases if lease.holder.kernel_id == kernel_id and lease.state in held]
 
     # --- its life ---

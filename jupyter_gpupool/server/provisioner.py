@@ -1,8 +1,8 @@
 """The kernel provisioner: `LocalProvisioner`, plus what a kernel needs to reach the pool.
 
-Rules of this module: it waits for nothing; whatever fails here leaves the kernel's start just as it would be
-without us; a lease ends in ``cleanup(restart=False)`` and when restarts failed, never in ``kill``, which also
-comes before a restart.
+Rules of this module: it waits for nothing but, at a restart, the pool's word (bounded); whatever fails here
+leaves the kernel's start just as it would be without us; a lease ends in ``cleanup(restart=False)`` and when
+restarts failed, never in ``kill``, which also comes before a restart.
 
 A kernel gets a token of its own at each start. It is made from the owner's token without asking the pool, so
 a kernel that starts before the pool is up has one too.
@@ -47,7 +47,9 @@ class PoolProvisioner(LocalProvisioner):
         if parts is None:
             return launch
         try:
-            return self._equipped(launch, parts)
+            # The newest snapshot may be older than a lease that was granted just before the kernel died.
+            held = await parts.link.leases_of(self.kernel_id) if self._may_hold else []
+            return self._equipped(launch, parts, held)
         except Exception:  # a kernel must start whatever is wrong with us
             self.log.warning("jupyter_gpupool: kernel %s starts without it.", self.kernel_id, exc_info=True)
             return launch
@@ -83,7 +85,7 @@ class PoolProvisioner(LocalProvisioner):
         if may_hold and parts.release_on_shutdown and parts.link.connection is not None:
             await release_kernel(parts.link.connection, self.kernel_id, reason, log=self.log)
 
-    def _equipped(self, launch: dict[str, Any], parts: ServerParts) -> dict[str, Any]:
+    def _equipped(self, launch: dict[str, Any], parts: ServerParts, held: list[str]) -> dict[str, Any]:
         """Return the launch with our variables and argument; ``launch`` itself stays as it is."""
         command, env = list(launch["cmd"]), dict(launch["env"])
         self._environment = look(command, env)
@@ -91,11 +93,11 @@ class PoolProvisioner(LocalProvisioner):
             command.append(EXTENSION_ARGUMENT)
         # A kernelspec that names a pool means it: then nothing of ours goes in.
         if not {names.ENV_URL, names.ENV_TOKEN} & self.kernel_spec.env.keys():
-            self._introduce(env, parts)
+            self._introduce(env, parts, held)
         return {**launch, "cmd": command, "env": env}
 
-    def _introduce(self, env: dict[str, str], parts: ServerParts) -> None:
-        """Put into ``env`` where the pool is, and who the kernel is."""
+    def _introduce(self, env: dict[str, str], parts: ServerParts, held: list[str]) -> None:
+        """Put into ``env`` where the pool is, who the kernel is, and what it holds."""
         env.pop(names.ENV_REATTACH, None)
         if not parts.link.may_start:
             env[names.ENV_AUTOSTART] = "0"
@@ -113,8 +115,8 @@ class PoolProvisioner(LocalProvisioner):
         if identity.url:
             env[names.ENV_URL] = identity.url
         env[names.ENV_TOKEN] = mint_kernel_token(identity.token, claim)
-        if leases := parts.link.leases_of(self.kernel_id):
-            env[names.ENV_REATTACH] = ",".join(leases)
+        if held:
+            env[names.ENV_REATTACH] = ",".join(held)
         self._may_hold = True
 
 

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
 from jupyter_gpupool.cluster.control import ControlPlane
-from jupyter_gpupool.cluster.journal import Journal
+from jupyter_gpupool.cluster.journal import Journal, JournalUnavailable
 from jupyter_gpupool.cluster.supervisor import AgentSupervisor
 from jupyter_gpupool.cluster.tls import ensure_control_tls
 from jupyter_gpupool.protocol import names, paths
@@ -168,6 +168,7 @@ class _Service:
             control = await self.control.start()
             stack.push_async_callback(self.control.close)
             stack.push_async_callback(self.dispatcher.close)
+            await self._note_time()
             self.host.start()
             stack.push_async_callback(self.host.close)
             self.desk.open()
@@ -183,6 +184,13 @@ class _Service:
             if settings.start_agent:
                 _log.info("The pool of %s is at %s; its journal is %s", settings.owner, url, settings.journal)
             await self._until_end(stack)
+
+    async def _note_time(self) -> None:
+        """Write the clock down, so that pool time and revisions go on from here whatever comes."""
+        try:
+            await self.journal.commit(())
+        except JournalUnavailable as error:
+            _log.warning("The journal cannot be written; nothing will be granted until it can: %s", error)
 
     async def _until_end(self, stack: contextlib.AsyncExitStack) -> None:
         settings = self._settings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.lab import wait_for
@@ -56,6 +57,7 @@ def test_the_second_notebook_waits_is_stopped_without_a_ghost_and_gets_its_share
     expect(page.panel.get_by_role("status")).to_contain_text("0.75 of cpu is yours")
 
 
+@pytest.mark.slow
 def test_a_kernel_that_is_shut_down_makes_room_and_cancel_in_the_sidebar_ends_a_wait(page: LabPage) -> None:
     _two_notebooks(page)
     waiting = page.start(_TOO_MUCH)

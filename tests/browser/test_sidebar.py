@@ -8,12 +8,14 @@ import sys
 from pathlib import Path
 
 import ipykernel
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.lab import Lab
 from tests.browser.page import LabPage
 
 
+@pytest.mark.slow
 def test_a_killed_service_shows_as_reconnecting_and_comes_back_with_its_lease(page: LabPage) -> None:
     page.lab.add_notebook("work.ipynb")
     page.open("work.ipynb")

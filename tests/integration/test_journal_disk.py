@@ -105,6 +105,7 @@ def _granted(pool: PoolProcess) -> str | None:
     return answer.body["id"] if answer.status == 201 else None
 
 
+@pytest.mark.slow
 def test_a_service_that_is_killed_on_a_full_disk_finds_what_was_written(small_disk: Path) -> None:
     with running_pool(emulate=EMULATE) as pool:
         kept, ended = pool.request(10)["id"], pool.request(10)["id"]
@@ -136,6 +137,7 @@ def test_a_read_only_disk_is_a_sentence(small_disk: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_disk_that_becomes_read_only_between_two_services_is_a_sentence(small_disk: Path) -> None:
     with running_pool(emulate=EMULATE) as pool:
         pool.request(10)

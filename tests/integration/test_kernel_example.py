@@ -45,6 +45,7 @@ nbformat.write(notebook, sys.argv[2])
 
 
 @pytest.mark.timeout(240)
+@pytest.mark.slow
 def test_the_example_runs_from_top_to_bottom(pool_environment, tmp_path):
     command = [sys.executable, "-c", EXECUTE, str(EXAMPLE), str(tmp_path / "run.ipynb")]
     with running_pool(pool_environment, embedded=True) as pool:

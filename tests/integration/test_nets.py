@@ -78,6 +78,7 @@ def test_the_sweep_alone_ends_the_lease(pool_environment: dict[str, str], tmp_pa
         assert pool.wait_state(lease_id, "ended")["end_reason"] == "holder_exited"
 
 
+@pytest.mark.slow
 def test_nothing_ends_the_lease_when_every_net_is_taken_away(
     pool_environment: dict[str, str], tmp_path: Path
 ) -> None:

@@ -119,6 +119,7 @@ class TestWithThisNetOffToo:
         jp_server_config.GPUPoolExtension.release_on_shutdown = False
         return jp_server_config
 
+    @pytest.mark.slow
     async def test_a_shutdown_ends_nothing(self, pool: PoolProcess, start_kernel: Any) -> None:
         kernel = await start_kernel()
         lease_id = await kernel.run(REQUEST)

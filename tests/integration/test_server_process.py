@@ -95,6 +95,7 @@ def test_the_server_imports_neither_dask_nor_torch(
     assert ours <= {"_version", "client", "core", "protocol", "server"}
 
 
+@pytest.mark.slow
 def test_a_server_that_is_stopped_while_the_pool_starts_does_not_linger(
     make_server: Callable[..., ServerProcess], embedded: PoolProcess
 ) -> None:
@@ -177,6 +178,7 @@ async def test_a_kernel_of_another_environment_starts_as_ever_and_the_tab_is_tol
     assert message["kernels"] == [expected]
 
 
+@pytest.mark.slow
 async def test_a_killed_pool_is_started_again_and_the_tab_is_told(
     make_server: Callable[..., ServerProcess], embedded: PoolProcess
 ) -> None:

@@ -118,6 +118,7 @@ def test_a_service_that_ends_with_leases_leaves_its_agent(pool_environment: dict
         assert len(pool.get("/api/v1/leases").body) == 1
 
 
+@pytest.mark.slow
 def test_an_embedded_service_that_nobody_needs_ends_by_itself(pool_environment: dict[str, str]) -> None:
     pool = PoolProcess(emulate=EMULATE, embedded=True, arguments=("--PoolService.idle_exit_seconds=2",))
     try:
@@ -138,6 +139,7 @@ def test_an_embedded_service_that_nobody_needs_ends_by_itself(pool_environment: 
         pool.cleanup()
 
 
+@pytest.mark.slow
 def test_a_service_in_a_terminal_does_not_end_by_itself(pool_environment: dict[str, str]) -> None:
     with running_pool(emulate=EMULATE, arguments=("--PoolService.idle_exit_seconds=1",)) as pool:
         began = time.monotonic()

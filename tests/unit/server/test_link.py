@@ -67,8 +67,8 @@ async def test_what_was_known_stays_known_when_the_pool_goes_away(fake_pool: Fak
     await fake_pool.stop()
     await until(lambda: link.state is not LinkState.CONNECTED, what="the break to be noticed")
     await link.close()
-    assert link.leases_of("k1") == ["lease_1"]
-    assert link.leases_of("k2") == []
+    assert await link.leases_of("k1") == ["lease_1"]
+    assert await link.leases_of("k2") == []
     identity = link.identity()
     assert identity is not None
     assert (identity.url, identity.token, identity.owner) == (fake_pool.url, fake_pool.token, OWNER)

@@ -112,6 +112,14 @@ def claim_of(process: dict[str, Any], pool: FakePool) -> KernelClaim:
     return claim
 
 
+async def known(parts: ServerParts, revision: int) -> None:
+    """Wait until the server has heard of this revision of the pool."""
+    await until(
+        lambda: parts.link.pool is not None and parts.link.pool.revision == revision,
+        what=f"revision {revision} to be known",
+    )
+
+
 async def test_a_kernel_is_told_where_the_pool_is_and_who_it_is(
     kernels: Kernels, fake_pool: FakePool, connected: Any
 ) -> None:
@@ -152,17 +160,29 @@ async def test_a_restart_ends_nothing_and_names_the_lease_to_the_new_process(
         lease_doc("lease_other", holder=HolderDoc(kernel_id="another")),
     ]
     fake_pool.publish(pool_doc(2, leases=leases))
-    await until(lambda: parts.link.leases_of(kernel_id), what="the lease to be known")
+    await known(parts, 2)
     await kernels.restart(kernel_id)
     second = await kernels.next_process()
     assert second["env"][names.ENV_REATTACH] == "lease_cpu,lease_gpu"
     assert claim_of(second, fake_pool).generation > claim_of(first, fake_pool).generation
     fake_pool.publish(pool_doc(3))
-    await until(lambda: not parts.link.leases_of(kernel_id), what="the lease to be gone")
+    await known(parts, 3)
     await kernels.restart(kernel_id)
     third = await kernels.next_process()
     assert names.ENV_REATTACH not in third["env"]
     assert released(fake_pool) == []
+
+
+async def test_a_lease_that_no_snapshot_has_shown_yet_is_named_to_the_new_process(
+    kernels: Kernels, fake_pool: FakePool, connected: Any
+) -> None:
+    await connected()
+    kernel_id = await kernels.start()
+    await kernels.next_process()
+    fake_pool.answer("GET", "leases", [lease_doc("lease_new", holder=HolderDoc(kernel_id=kernel_id))])
+    await kernels.restart(kernel_id)
+    second = await kernels.next_process()
+    assert second["env"][names.ENV_REATTACH] == "lease_new"
 
 
 async def test_a_killed_kernel_comes_back_with_its_lease(
@@ -172,7 +192,7 @@ async def test_a_killed_kernel_comes_back_with_its_lease(
     kernel_id = await kernels.start()
     first = await kernels.next_process()
     fake_pool.publish(pool_doc(2, leases=[lease_doc(holder=HolderDoc(kernel_id=kernel_id))]))
-    await until(lambda: parts.link.leases_of(kernel_id), what="the lease to be known")
+    await known(parts, 2)
     os.kill(first["pid"], signal.SIGKILL)
     second = await kernels.next_process()
     assert second["env"][names.ENV_REATTACH] == "lease_1"
