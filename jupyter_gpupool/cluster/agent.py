@@ -180,6 +180,8 @@ class _Agent:
     def _hello(self) -> HelloReport:
         """Say who this is, which devices there are, and who holds something of them."""
         self._sampler.tell_all()
+        # what was expected before may be over; the pool prepares anew what still waits
+        self._tickets.forget_all()
         return HelloReport(
             format=names.FORMAT,
             version=version(),

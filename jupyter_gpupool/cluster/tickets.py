@@ -66,6 +66,11 @@ class TicketBook:
         if known is not None and known.order.generation <= generation:
             known.spent = "is of a lease that has ended"
 
+    def forget_all(self) -> None:
+        """Expect nobody any more: a pool that is joined says anew for whom it waits."""
+        self._by_lease.clear()
+        self._by_digest.clear()
+
     async def redeem(self, ticket: str) -> PrepareOrder:
         """Use a ticket up, and return what was ordered for it.
 

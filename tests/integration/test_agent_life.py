@@ -22,7 +22,7 @@ from jupyter_gpupool.protocol.messages import (
     DevicesReport,
     HelloReport,
 )
-from tests.support.node_bench import ROOT, NodeBench, node_bench
+from tests.support.node_bench import MEMORY_BYTES, ROOT, HolderProcess, NodeBench, node_bench
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="agents run on Linux")
@@ -34,6 +34,14 @@ async def _service_process(bench: NodeBench) -> asyncio.subprocess.Process:
         cwd=ROOT,
         stdout=asyncio.subprocess.PIPE,
     )
+
+
+async def _limited(holder: HolderProcess) -> list[int]:
+    """See that a holder's data limit is its share (less a little that it has besides); return its cores."""
+    limits = await holder.ask("limits")
+    assert 0.95 * MEMORY_BYTES < limits["data"] <= MEMORY_BYTES, limits
+    cores: list[int] = limits["cores"]
+    return cores
 
 
 async def _kill(process: asyncio.subprocess.Process) -> None:
@@ -48,7 +56,8 @@ async def test_an_agent_outlives_a_killed_service_and_reports_its_holder_to_the_
         agent = await bench.agent()
         holder = await bench.holder()
         await holder.attach(bench.socket, await bench.prepare())
-        limits = await holder.ask("limits")
+        attached = await bench.told(AttachedReport)
+        cores = await _limited(holder)
         await bench.stop_serving()
 
         service = await _service_process(bench)
@@ -63,8 +72,8 @@ async def test_an_agent_outlives_a_killed_service_and_reports_its_holder_to_the_
         assert [(seen.lease_id, seen.generation, seen.pid) for seen in hello.holders] == [
             ("lease_1", 1, holder.pid)
         ]
-        assert hello.holders[0].isolation == bench.all(AttachedReport)[0].isolation
-        assert await holder.ask("limits") == limits
+        assert hello.holders[0].isolation == attached.isolation
+        assert await _limited(holder) == cores
 
 
 @pytest.mark.asyncio
@@ -91,7 +100,7 @@ async def test_the_next_agent_adopts_the_holder_of_a_killed_one() -> None:
         holder = await bench.holder()
         free = await holder.ask("limits")
         await holder.attach(bench.socket, await bench.prepare())
-        limits = await holder.ask("limits")
+        cores = await _limited(holder)
         await _kill(agent)
         await until(lambda: bench.left, what="the service sees that the agent is gone")
 
@@ -99,7 +108,7 @@ async def test_the_next_agent_adopts_the_holder_of_a_killed_one() -> None:
 
         hello = await bench.told(HelloReport, count=2)
         assert [(seen.lease_id, seen.pid) for seen in hello.holders] == [("lease_1", holder.pid)]
-        assert await holder.ask("limits") == limits
+        assert await _limited(holder) == cores
         assert bench.control is not None
         await bench.control.send(bench.node_id, [DetachOrder(lease_id="lease_1", generation=1)])
         await bench.told(DetachedReport)

@@ -31,6 +31,9 @@ from tests.support.waiting import until
 HOLDER = Path(__file__).with_name("holder_process.py")
 ROOT = Path(jupyter_gpupool.__file__).parents[1]
 
+#: Memory of a share unless a test says otherwise.
+MEMORY_BYTES = 2**30
+
 
 class HolderProcess:
     """One holder."""
@@ -154,7 +157,9 @@ class NodeBench:
         await self.control.send(self.node_id, [order])
         return ticket
 
-    def share(self, *, compute_milli: int = 500, memory_bytes: int = 2**30, device: str = "") -> ShareOrder:
+    def share(
+        self, *, compute_milli: int = 500, memory_bytes: int = MEMORY_BYTES, device: str = ""
+    ) -> ShareOrder:
         """Return a share of a device, the first by default."""
         device_id = device or self.hello.devices[0].id
         return ShareOrder(device_id=device_id, compute_milli=compute_milli, memory_bytes=memory_bytes)

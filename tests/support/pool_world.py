@@ -114,10 +114,11 @@ class World(PoolDriver):
             self.say(ev.AttachRefused(detail="too large", **about))
 
     def rejoin(self, node_id: str) -> None:
-        """Let an agent connect, with the holders it has."""
+        """Let an agent connect, with the holders it has; tickets of before are good for nothing then."""
         agent = self.agents[node_id]
         agent.connected = True
         agent.orders.clear()
+        agent.prepared.clear()
         self.join(node_id, holders=agent.seen())
 
     def lose(self, node_id: str) -> None:

@@ -48,6 +48,15 @@ async def test_a_ticket_gives_its_order_once() -> None:
 
 
 @pytest.mark.asyncio
+async def test_tickets_from_before_a_pool_was_joined_are_refused() -> None:
+    book = TicketBook()
+    book.expect(_order("a"))
+    book.forget_all()
+    with pytest.raises(StaleTicket):
+        await book.redeem("a")
+
+
+@pytest.mark.asyncio
 async def test_an_expired_ticket_is_refused() -> None:
     clock = _Clock()
     book = TicketBook(clock)
