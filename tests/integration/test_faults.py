@@ -15,7 +15,8 @@ from tests.support.limits import cpu_group, in_force, lives, soft_data_limit
 from tests.support.notebook import Notebook, notebook
 from tests.support.pool_process import PoolProcess, running_pool, wait_for
 
-REQUEST = "import jupyter_gpupool as gpupool; lease = gpupool.request(0.25); lease.id"
+#: ``refresh`` returns when the pool has heard of the agent, and written down, that the lease is held.
+REQUEST = "import jupyter_gpupool as gpupool; lease = gpupool.request(0.25).refresh(); lease.id"
 
 
 @pytest.fixture
