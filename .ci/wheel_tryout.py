@@ -74,7 +74,7 @@ def wheel_checks(check: Check, *, root: Path, python: str, venv: Path, scratch: 
         (wheel,) = dist.glob("*.whl")
         output_of(python, "-m", "venv", fresh, environment=environment, cwd=scratch)
         pip = (fresh / "bin" / "python", "-m", "pip", "install", "-qq")
-        output_of(*pip, f"jupyter_gpupool[lab] @ {wheel.as_uri()}", environment=environment, cwd=scratch)
+        output_of(*pip, f"jupyter_gpupool @ {wheel.as_uri()}", environment=environment, cwd=scratch)
         environment["PATH"] = f"{fresh / 'bin'}:{environment['PATH']}"
 
     def jupyter(*words: str) -> str:

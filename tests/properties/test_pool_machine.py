@@ -240,12 +240,13 @@ class TestPool(PoolMachine.TestCase):
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 class TestPoolForLong(PoolMachine.TestCase):
-    """Many long runs, others each time."""
+    """Many long runs; remove ``derandomize`` to look for others."""
 
     settings = settings(
         max_examples=250,
         stateful_step_count=80,
         deadline=None,
+        derandomize=True,
         print_blob=True,
         suppress_health_check=[HealthCheck.too_slow],
     )
