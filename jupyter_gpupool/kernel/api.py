@@ -101,8 +101,7 @@ class Lease:
         """Ask the pool how it is now."""
         if self.here:
             try:
-                self._confirm()
-                self._note(self._process.client.lease(self.id))
+                self._note(self._ask())
             except UnknownLease:
                 self._over()
         return self
@@ -134,7 +133,8 @@ class Lease:
             )
         compute_milli = parse_compute(share)
         memory_bytes = None if memory is None else parse_memory(memory)
-        self._confirm()
+        if not self._confirmed:
+            self._ask()
         self._note(self._process.client.resize(self.id, compute_milli, memory_bytes))
         self._follow_threads()
         return self
@@ -159,11 +159,13 @@ class Lease:
             self._note(self._process.client.release(self.id))
         self._over()
 
-    def _confirm(self) -> None:
-        """Wait until the pool has heard of the agent that this process is attached."""
-        if not self._confirmed:
-            self._process.client.lease(self.id, since=self._doc.tag, wait_seconds=_CONFIRM_SECONDS)
-            self._confirmed = True
+    def _ask(self) -> LeaseDoc:
+        """Read the lease; the first time, once the pool has heard that this process is attached."""
+        if self._confirmed:
+            return self._process.client.lease(self.id)
+        doc = self._process.client.lease(self.id, since=self._doc.tag, wait_seconds=_CONFIRM_SECONDS)
+        self._confirmed = True
+        return doc
 
     def _note(self, doc: LeaseDoc) -> None:
         self._doc = doc

@@ -31,16 +31,6 @@ def held(book: Notebook) -> str:
     return book.ok(REQUEST).result.strip("'")
 
 
-def wait_state(pool: PoolProcess, lease_id: str, state: str, seconds: float = 30) -> dict[str, object]:
-    """Wait until a lease is in a state, and return it."""
-
-    def look() -> dict[str, object] | None:
-        doc = pool.lease(lease_id)
-        return doc if doc["state"] == state else None
-
-    return wait_for(look, f"lease {lease_id} to be {state}", seconds)
-
-
 def wait_in_force(pid: int, limits: tuple[int, str, frozenset[int]]) -> None:
     """Wait until exactly these limits are in force; the data limit follows what children use meanwhile."""
     try:
@@ -61,7 +51,7 @@ def test_a_kernel_that_is_killed_while_it_holds_a_lease_leaves_nothing(pool: Poo
         group = cpu_group(book.pid)
         os.kill(book.pid, signal.SIGKILL)
 
-        doc = wait_state(pool, lease_id, "ended")
+        doc = pool.wait_state(lease_id, "ended")
 
         assert doc["end_reason"] == "holder_exited"
         assert free_milli(pool) == 1000
@@ -94,7 +84,7 @@ def test_a_killed_service_stops_no_kernel_and_the_next_caller_brings_it_back(poo
         shown = book.ok("%gpupool").text
 
         assert "0.25" in shown
-        doc = wait_state(pool, lease_id, "active")
+        doc = pool.wait_state(lease_id, "active")
         assert doc["holder"]["pid"] == book.pid
         wait_in_force(book.pid, limits)
         pool.wait_joined()
@@ -128,11 +118,11 @@ def test_usage_is_exact_by_pool_time_when_the_service_was_killed_meanwhile(pool:
         granted = time.monotonic()
         pool.kill()
         book.ok("%gpupool")
-        wait_state(pool, lease_id, "active")
+        pool.wait_state(lease_id, "active")
         releasing = time.monotonic()
         book.ok("lease.release()")
         ended = time.monotonic()
-        wait_state(pool, lease_id, "ended")
+        pool.wait_state(lease_id, "ended")
 
         used = pool.get("/api/v1/usage").body[0]["device_seconds"]
 
@@ -152,7 +142,7 @@ def test_a_killed_agent_is_replaced_and_its_successor_adopts_the_holder(pool: Po
         wait_for(lambda: pool.agent_pid not in (None, killed), "another agent")
         wait_for(lambda: pool.get("/api/v1/nodes").body[0]["connected"], "it to join")
 
-        assert wait_state(pool, lease_id, "active")["holder"]["pid"] == book.pid
+        assert pool.wait_state(lease_id, "active")["holder"]["pid"] == book.pid
         wait_in_force(book.pid, limits)
         book.ok("lease.resize(0.5)")
         book.ok("lease.release()")
@@ -168,9 +158,9 @@ def test_service_and_agent_killed_at_once_lose_nothing(pool: PoolProcess) -> Non
 
         book.ok("lease.refresh()")
 
-        assert wait_state(pool, lease_id, "active")["holder"]["pid"] == book.pid
+        assert pool.wait_state(lease_id, "active")["holder"]["pid"] == book.pid
         book.ok("lease.release()")
-        wait_state(pool, lease_id, "ended")
+        pool.wait_state(lease_id, "ended")
         assert in_force(book.pid) == before
 
 
@@ -183,7 +173,7 @@ def test_a_holder_that_ends_while_the_service_is_dead_is_not_believed_alive(pool
 
         pool.restart()
 
-        assert wait_state(pool, lease_id, "ended")["end_reason"] == "holder_exited"
+        assert pool.wait_state(lease_id, "ended")["end_reason"] == "holder_exited"
         assert free_milli(pool) == 1000
 
 
