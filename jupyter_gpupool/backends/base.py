@@ -8,17 +8,14 @@ afterwards, never assumed.
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
+from enum import Enum
 
 import msgspec
 
 from jupyter_gpupool.core.errors import GPUPoolError
-from jupyter_gpupool.protocol.messages import (
-    DeviceReport,
-    DeviceSample,
-    IsolationDoc,
-    LeaseSample,
-    ShareOrder,
-)
+from jupyter_gpupool.protocol.documents import IsolationDoc
+from jupyter_gpupool.protocol.messages import DeviceCap, DeviceReport, DeviceSample, LeaseSample, ShareOrder
 
 
 class BackendError(GPUPoolError):
@@ -69,6 +66,27 @@ class Attachment(msgspec.Struct, kw_only=True):
     #: Threads for numeric libraries; None to leave them alone.
     threads: int | None
     undo: msgspec.Raw = msgspec.Raw(b"{}")
+    #: Caps that the holder puts on frameworks itself.
+    caps: list[DeviceCap] = []
+    #: Sentences that the person at the holder should read.
+    notices: list[str] = []
+
+
+class Demand(Enum):
+    """What a backend asks the agent to do to a holder that goes on exceeding its share."""
+
+    #: Interrupt what it runs, as the stop button does.
+    INTERRUPT = "interrupt"
+    #: End its processes.
+    END = "end"
+
+
+#: Writes an attachment down before anything is changed, so that whoever comes next can undo it.
+Note = Callable[[Attachment], None]
+
+
+def no_note(attachment: Attachment) -> None:
+    """Write nothing down (for tests and probes, which undo what they do themselves)."""
 
 
 class Backend(abc.ABC):
@@ -83,8 +101,12 @@ class Backend(abc.ABC):
         """Read telemetry of all devices; ``leases`` are those attached to them now."""
 
     @abc.abstractmethod
-    def attach(self, lease_id: str, share: ShareOrder, holder: ProcessMark) -> Attachment:
+    def attach(
+        self, lease_id: str, share: ShareOrder, holder: ProcessMark, note: Note = no_note
+    ) -> Attachment:
         """Put a running process, all its threads and its children under a share.
+
+        Calls ``note`` with an attachment that says how to undo everything, before anything is changed.
 
         Raises
         ------
@@ -103,6 +125,16 @@ class Backend(abc.ABC):
     @abc.abstractmethod
     def watch(self, attachment: Attachment) -> LeaseSample:
         """Look at the holder's process tree: bring new children under the limits, act on the sum."""
+
+    def demand(self, attachment: Attachment) -> Demand | None:
+        """Say what has to be done to a holder, after `watch`; None for nothing."""
+        return None
+
+    def quiesce(self, attachment: Attachment) -> None:  # noqa: B027 - most devices need nothing
+        """Make it safe to signal the holder's processes; bounded in time, and nothing for most devices."""
+
+    def close(self) -> None:  # noqa: B027 - most open nothing
+        """Let go of what was opened; what is attached stays attached."""
 
     @abc.abstractmethod
     def detach(self, attachment: Attachment) -> None:

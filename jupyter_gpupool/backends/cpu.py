@@ -21,7 +21,9 @@ from jupyter_gpupool.backends.base import (
     BackendError,
     HolderGone,
     LimitNotInForce,
+    Note,
     ProcessMark,
+    no_note,
 )
 from jupyter_gpupool.backends.cgroups import ControlGroups
 from jupyter_gpupool.backends.cpu_device import CPUDevice
@@ -83,7 +85,9 @@ class CPUBackend(Backend):
 
     # --- attach -------------------------------------------------------------------------------------
 
-    def attach(self, lease_id: str, share: ShareOrder, holder: ProcessMark) -> Attachment:
+    def attach(
+        self, lease_id: str, share: ShareOrder, holder: ProcessMark, note: Note = no_note
+    ) -> Attachment:
         """Put a running process tree under a share; see `Backend.attach`."""
         check_share(lease_id, share, self._device.id)
         uid = refuse_foreign(self._procfs, holder)

@@ -9,7 +9,8 @@ import uuid
 
 from jupyter_gpupool.backends.machine import Machine, reserve_bytes
 from jupyter_gpupool.core.devices import DeviceKind
-from jupyter_gpupool.protocol.messages import DeviceReport, DeviceSample, ReadingsDoc
+from jupyter_gpupool.protocol.documents import ReadingsDoc
+from jupyter_gpupool.protocol.messages import DeviceReport, DeviceSample
 from jupyter_gpupool.protocol.paths import machine_id
 
 #: Name of the device.

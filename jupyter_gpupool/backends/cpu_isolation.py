@@ -14,7 +14,8 @@ from jupyter_gpupool.backends.rlimits import UNLIMITED, lower
 from jupyter_gpupool.backends.undo import ComputeRung, GroupRecord, MemoryRung, Undo
 from jupyter_gpupool.core.leases import Resource, Strength, Verified
 from jupyter_gpupool.core.shares import format_compute, format_memory
-from jupyter_gpupool.protocol.messages import IsolationDoc, ShareOrder
+from jupyter_gpupool.protocol.documents import IsolationDoc
+from jupyter_gpupool.protocol.messages import ShareOrder
 from jupyter_gpupool.protocol.names import ENV_LEASE
 
 #: Variables that numeric libraries read when they are loaded: how many threads they start.

@@ -15,20 +15,22 @@ from dataclasses import dataclass
 
 import msgspec
 
-from jupyter_gpupool.backends.base import Attachment, Backend, BackendError, HolderGone, ProcessMark
+from jupyter_gpupool.backends.base import (
+    Attachment,
+    Backend,
+    BackendError,
+    HolderGone,
+    Note,
+    ProcessMark,
+    no_note,
+)
 from jupyter_gpupool.backends.emulated_models import EmulatedModel, parse_emulation
 from jupyter_gpupool.backends.procfs import ProcFS
 from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.core.leases import Resource, Strength, Verified
 from jupyter_gpupool.core.shares import format_compute, format_memory
-from jupyter_gpupool.protocol.messages import (
-    DeviceReport,
-    DeviceSample,
-    IsolationDoc,
-    LeaseSample,
-    ReadingsDoc,
-    ShareOrder,
-)
+from jupyter_gpupool.protocol.documents import IsolationDoc, ReadingsDoc
+from jupyter_gpupool.protocol.messages import DeviceReport, DeviceSample, LeaseSample, ShareOrder
 from jupyter_gpupool.protocol.names import ENV_LEASE
 
 #: What every lease on an emulated device says of itself.
@@ -99,7 +101,9 @@ class EmulatedBackend(Backend):
             for device in self._devices.values()
         ]
 
-    def attach(self, lease_id: str, share: ShareOrder, holder: ProcessMark) -> Attachment:
+    def attach(
+        self, lease_id: str, share: ShareOrder, holder: ProcessMark, note: Note = no_note
+    ) -> Attachment:
         """Take any process that lives; limits nothing."""
         undo = EmulatedUndo(attached_seconds=self._clock())
         return self._attachment(lease_id, share, holder, msgspec.Raw(msgspec.json.encode(undo)))

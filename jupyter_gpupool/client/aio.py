@@ -18,7 +18,7 @@ from jupyter_gpupool.client.calls import Call, Connection
 from jupyter_gpupool.client.errors import PoolUnreachable, from_answer
 from jupyter_gpupool.client.stream import server_events
 from jupyter_gpupool.protocol.codec import decode
-from jupyter_gpupool.protocol.messages import (
+from jupyter_gpupool.protocol.documents import (
     DeviceDoc,
     HealthDoc,
     LeaseDoc,

@@ -10,7 +10,7 @@ from enum import Enum
 from urllib.parse import quote, urlencode
 
 from jupyter_gpupool.protocol.codec import encode
-from jupyter_gpupool.protocol.messages import LeaseRequest, ResizeRequest
+from jupyter_gpupool.protocol.documents import LeaseRequest, ResizeRequest
 from jupyter_gpupool.protocol.names import API_PREFIX
 
 #: How long the service may take to answer a call that waits for nothing, seconds.

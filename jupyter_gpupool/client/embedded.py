@@ -22,7 +22,7 @@ from jupyter_gpupool.client.calls import Connection, Source
 from jupyter_gpupool.client.errors import CannotStartHere, PoolUnreachable, VersionConflict
 from jupyter_gpupool.protocol import names
 from jupyter_gpupool.protocol.codec import BadMessage, decode
-from jupyter_gpupool.protocol.messages import HealthDoc, RuntimeFile
+from jupyter_gpupool.protocol.documents import HealthDoc, RuntimeFile
 from jupyter_gpupool.protocol.paths import make_runtime_dir, owner_token, private_directory
 
 #: How long a pool may take to start, seconds.

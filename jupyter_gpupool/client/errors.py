@@ -9,7 +9,7 @@ from __future__ import annotations
 from jupyter_gpupool.core import errors as core
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.protocol.codec import BadMessage, decode
-from jupyter_gpupool.protocol.messages import ErrorDoc
+from jupyter_gpupool.protocol.documents import ErrorDoc
 
 
 class ClientError(GPUPoolError):

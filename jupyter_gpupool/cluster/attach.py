@@ -19,7 +19,8 @@ from jupyter_gpupool.cluster.peer import Peer, identify
 from jupyter_gpupool.cluster.tickets import TicketBook
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.protocol import codec, names
-from jupyter_gpupool.protocol.messages import AttachReply, AttachRequest, ErrorDoc, PrepareOrder
+from jupyter_gpupool.protocol.documents import ErrorDoc
+from jupyter_gpupool.protocol.messages import AttachReply, AttachRequest, PrepareOrder
 
 logger = logging.getLogger(__name__)
 

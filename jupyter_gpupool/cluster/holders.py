@@ -16,7 +16,8 @@ import msgspec
 from jupyter_gpupool.backends.base import Attachment, ProcessMark
 from jupyter_gpupool.core.errors import InvalidValue
 from jupyter_gpupool.protocol import codec, names
-from jupyter_gpupool.protocol.messages import AttachReply, IsolationDoc
+from jupyter_gpupool.protocol.documents import IsolationDoc
+from jupyter_gpupool.protocol.messages import AttachReply
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +62,8 @@ class HolderRecord(msgspec.Struct, kw_only=True):
             environment=environment,
             threads=min(threads, default=None),
             isolation=self.isolation,
+            caps=[cap for attachment in self.attachments for cap in attachment.caps],
+            notices=[notice for attachment in self.attachments for notice in attachment.notices],
         )
 
 

@@ -21,7 +21,8 @@ from jupyter_gpupool.cluster.nodes import AgentWorker
 from jupyter_gpupool.cluster.tls import ControlTLS
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.protocol import codec, names
-from jupyter_gpupool.protocol.messages import HelloReport, Order, Report, RuntimeFile
+from jupyter_gpupool.protocol.documents import RuntimeFile
+from jupyter_gpupool.protocol.messages import HelloReport, Order, Report
 
 logger = logging.getLogger(__name__)
 

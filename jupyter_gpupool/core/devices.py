@@ -72,6 +72,18 @@ class Device:
         Who else manages it ("ann's pool (pid 4711)"); empty when it is ours.
     unmanaged_bytes : int or None
         Memory used by processes without a lease, bytes; None when unknown.
+    health_reason : str
+        What is wrong with it, one sentence; empty when it is healthy.
+    parent_id : str
+        The GPU that this is an instance of (MIG); empty for a whole device.
+    parent_milli : int
+        Which part of that GPU's compute it is, thousandths; 1000 for a whole device.
+    whole_only : bool
+        True when it is granted whole or not at all (a MIG instance).
+    one_owner : bool
+        True when leases of only one owner can be on it at a time (MPS serves one user at a time).
+    most_leases : int or None
+        How many leases it can carry at once; None for any number.
     """
 
     id: str
@@ -85,6 +97,12 @@ class Device:
     health: Health = Health.HEALTHY
     taken_by: str = ""
     unmanaged_bytes: int | None = None
+    health_reason: str = ""
+    parent_id: str = ""
+    parent_milli: int = 1000
+    whole_only: bool = False
+    one_owner: bool = False
+    most_leases: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -108,8 +108,16 @@ class Strength(Enum):
 class Resource(Enum):
     """What a limit is about."""
 
+    #: The device's memory.
     MEMORY = "memory"
+    #: The device's compute.
     COMPUTE = "compute"
+    #: The node's main memory, beside a share of another device.
+    HOST_MEMORY = "host_memory"
+    #: The node's processor, beside a share of another device.
+    HOST_COMPUTE = "host_compute"
+    #: How many processes and threads the holder may have.
+    PROCESSES = "processes"
 
 
 class Verified(Enum):

@@ -24,7 +24,8 @@ from jupyter_gpupool.core.shares import format_compute, format_duration
 from jupyter_gpupool.kernel.attach import AppliedSettings, show_ticket
 from jupyter_gpupool.kernel.errors import AgentSilent, AttachRefused, RequestEnded
 from jupyter_gpupool.kernel.progress import WaitingLine
-from jupyter_gpupool.protocol.messages import AttachDoc, AttachReply, LeaseDoc, LeaseRequest
+from jupyter_gpupool.protocol.documents import AttachDoc, LeaseDoc, LeaseRequest
+from jupyter_gpupool.protocol.messages import AttachReply
 
 #: Longest single poll while waiting: the line shows the elapsed time at least this often, seconds.
 POLL_SECONDS = 1.0

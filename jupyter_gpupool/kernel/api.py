@@ -27,7 +27,7 @@ from jupyter_gpupool.kernel.errors import NotHolder
 from jupyter_gpupool.kernel.process import Process, label, this_process
 from jupyter_gpupool.kernel.progress import waiting_line
 from jupyter_gpupool.kernel.threads import usable_cores
-from jupyter_gpupool.protocol.messages import (
+from jupyter_gpupool.protocol.documents import (
     DeviceDoc,
     HolderRequest,
     IsolationDoc,

@@ -14,7 +14,8 @@ from jupyter_gpupool.kernel.errors import AgentSilent, AttachRefused, NotOnNode
 from jupyter_gpupool.kernel.threads import ThreadCap
 from jupyter_gpupool.protocol import names
 from jupyter_gpupool.protocol.codec import BadMessage, decode, encode
-from jupyter_gpupool.protocol.messages import AttachDoc, AttachReply, AttachRequest
+from jupyter_gpupool.protocol.documents import AttachDoc
+from jupyter_gpupool.protocol.messages import AttachReply, AttachRequest
 
 #: How long the agent may take to put a process under its limits, seconds.
 REPLY_SECONDS = 15.0

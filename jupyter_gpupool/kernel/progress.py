@@ -15,7 +15,7 @@ from typing import Any, Protocol, TextIO
 from jupyter_gpupool.core.leases import LeaseState
 from jupyter_gpupool.core.shares import format_duration
 from jupyter_gpupool.kernel.process import running_shell
-from jupyter_gpupool.protocol.messages import LeaseDoc
+from jupyter_gpupool.protocol.documents import LeaseDoc
 
 
 class WaitingLine(Protocol):

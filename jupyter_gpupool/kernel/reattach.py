@@ -17,7 +17,7 @@ from jupyter_gpupool.kernel.api import Lease
 from jupyter_gpupool.kernel.errors import RequestEnded
 from jupyter_gpupool.kernel.process import Process, this_process
 from jupyter_gpupool.kernel.progress import PlainLines
-from jupyter_gpupool.protocol.messages import LeaseDoc
+from jupyter_gpupool.protocol.documents import LeaseDoc
 
 #: How long a restarted kernel waits for its lease, all in all, seconds.
 REATTACH_SECONDS = 10.0

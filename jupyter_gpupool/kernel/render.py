@@ -15,7 +15,7 @@ from typing import Any
 
 from jupyter_gpupool.core.leases import LeaseState, Resource, Strength, Verified
 from jupyter_gpupool.core.shares import WHOLE_MILLI, format_compute, format_duration, format_memory
-from jupyter_gpupool.protocol.messages import DeviceDoc, IsolationDoc, LeaseDoc, PoolDoc, UsageDoc
+from jupyter_gpupool.protocol.documents import DeviceDoc, IsolationDoc, LeaseDoc, PoolDoc, UsageDoc
 
 #: Width of plain text tables, characters.
 _WIDTH = 110

@@ -1,8 +1,6 @@
-"""Every structure that crosses a process boundary.
+"""Every structure that passes between pool service, agents and holders.
 
-Rules of this module: within API v1 and one format number fields are only added, each with a default, and
-readers ignore what they do not know. Sizes are bytes, compute is thousandths, durations are seconds
-(floats) and never timestamps, enumerations travel as their values.
+Rules of this module: those of `documents`; fields are only added, each with a default.
 """
 
 from __future__ import annotations
@@ -10,230 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from jupyter_gpupool.core.devices import DeviceKind, Health
-from jupyter_gpupool.core.leases import EndReason, LeaseState, Resource, Strength, Verified
-
-
-class ErrorDoc(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The error envelope."""
-
-    code: str
-    message: str
-    hint: str = ""
-    retry_after: float | None = None
-
-
-# --- HTTP API -------------------------------------------------------------------------------------
-
-
-class ShareDoc(msgspec.Struct, kw_only=True):
-    """A part of one device."""
-
-    device_id: str
-    device_name: str
-    compute_milli: int
-    memory_bytes: int
-
-
-class IsolationDoc(msgspec.Struct, kw_only=True):
-    """What is in force for one resource of a lease."""
-
-    resource: Resource
-    strength: Strength
-    mechanism: str
-    limit: str
-    verified: Verified
-    note: str = ""
-
-
-class HolderDoc(msgspec.Struct, kw_only=True):
-    """Who uses a lease."""
-
-    key: str = ""
-    kernel_id: str = ""
-    label: str = ""
-    pid: int | None = None
-    restartable: bool = False
-
-
-class AttachDoc(msgspec.Struct, kw_only=True):
-    """How the holder gets under its limits: show ``ticket`` on ``socket`` of the lease's node."""
-
-    socket: str
-    ticket: str
-    node_id: str
-    hostname: str
-    expires_seconds: float
-
-
-class LeaseDoc(msgspec.Struct, kw_only=True):
-    """A lease as its owner sees it. Of other owners' leases only the size, kind and state are shown."""
-
-    id: str
-    state: LeaseState
-    mine: bool
-    owner: str
-    compute_milli: int
-    memory_bytes: int | None
-    kind: DeviceKind | None
-    device: str
-    shares: list[ShareDoc]
-    node_id: str
-    holder: HolderDoc
-    isolation: list[IsolationDoc]
-    generation: int
-    #: Place in the queue, from 1; None when not QUEUED.
-    position: int | None
-    #: What it waits for, or what happens next, in words.
-    reason: str
-    waited_seconds: float
-    held_seconds: float
-    #: Seconds until ``--for`` ends it; None for ever.
-    expires_seconds: float | None
-    #: Seconds until the wait ends; None for ever or when not QUEUED.
-    wait_left_seconds: float | None
-    memory_used_bytes: int | None
-    end_reason: EndReason | None
-    end_detail: str
-    #: True while a resize waits for the agent.
-    resizing: bool
-    #: Changes whenever anything above does that a waiting client should show.
-    tag: str
-    attach: AttachDoc | None = None
-
-
-class ReadingsDoc(msgspec.Struct, kw_only=True):
-    """Telemetry of a device; None when it cannot be read."""
-
-    utilization_percent: float | None = None
-    memory_used_bytes: int | None = None
-    temperature_celsius: float | None = None
-    power_watts: float | None = None
-
-
-class DeviceDoc(msgspec.Struct, kw_only=True):
-    """A device as clients see it."""
-
-    id: str
-    name: str
-    node_id: str
-    kind: DeviceKind
-    model: str
-    emulated: bool
-    memory_bytes: int
-    compute_units: int
-    free_compute_milli: int
-    free_memory_bytes: int
-    unmanaged_bytes: int | None
-    health: Health
-    offered: bool
-    #: Why it is not offered, in words; empty when it is.
-    withheld: str
-    readings: ReadingsDoc
-    #: Ids of the leases that have a share of it.
-    leases: list[str]
-
-
-class NodeDoc(msgspec.Struct, kw_only=True):
-    """A node as clients see it."""
-
-    id: str
-    hostname: str
-    connected: bool
-
-
-class QueueEntryDoc(msgspec.Struct, kw_only=True):
-    """One request that waits."""
-
-    position: int
-    lease_id: str
-    mine: bool
-    kind: DeviceKind | None
-    compute_milli: int
-    memory_bytes: int | None
-    reason: str
-    waited_seconds: float
-
-
-class PoolDoc(msgspec.Struct, kw_only=True):
-    """The pool snapshot."""
-
-    revision: int
-    version: str
-    #: The authenticated owner that this snapshot was made for.
-    me: str
-    embedded: bool
-    nodes: list[NodeDoc]
-    devices: list[DeviceDoc]
-    leases: list[LeaseDoc]
-    queue: list[QueueEntryDoc]
-    #: Sentences a person should read ("the journal cannot be written: …").
-    warnings: list[str]
-
-
-class HealthDoc(msgspec.Struct, kw_only=True):
-    """Answer of ``/health``, the only path that needs no token."""
-
-    status: str
-    version: str
-    api: int
-
-
-class HolderRequest(msgspec.Struct, kw_only=True):
-    """What a client says of the holder. The kernel id counts only when its token carries the same."""
-
-    key: str = ""
-    label: str = ""
-
-
-class LeaseRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
-    """Body of ``POST /leases``."""
-
-    compute_milli: int
-    memory_bytes: int | None = None
-    kind: DeviceKind | None = None
-    device: str = ""
-    #: None waits for ever, 0 not at all.
-    wait_seconds: float | None = None
-    #: None holds for ever.
-    hold_seconds: float | None = None
-    holder: HolderRequest = msgspec.field(default_factory=HolderRequest)
-
-
-class ResizeRequest(msgspec.Struct, kw_only=True):
-    """Body of ``PATCH /leases/{id}``; without ``memory_bytes`` the same fraction as of compute."""
-
-    compute_milli: int
-    memory_bytes: int | None = None
-
-
-class UsageDoc(msgspec.Struct, kw_only=True):
-    """What one owner has used: device-seconds (thousandths of a device x seconds / 1000)."""
-
-    owner: str
-    mine: bool
-    device_seconds: float
-    leases: int
-    live_leases: int
-
-
-# --- runtime file ---------------------------------------------------------------------------------
-
-
-class RuntimeFile(msgspec.Struct, kw_only=True):
-    """Content of ``pool.json``, 0600 in the runtime directory."""
-
-    format: int
-    api: int
-    version: str
-    url: str
-    pid: int
-    #: Start time of the process in clock ticks since boot, so that a reused pid is not mistaken for it.
-    pid_start: int
-    owner: str
-    embedded: bool
-    #: Address of the control plane (for the agent of the same user only).
-    control: str
-
+from jupyter_gpupool.protocol.documents import ErrorDoc, IsolationDoc, ProcessDoc, ReadingsDoc
 
 # --- pool service -> agent ------------------------------------------------------------------------
 
@@ -278,11 +53,18 @@ class ReportOrder(msgspec.Struct, kw_only=True, tag="report"):
     token: int
 
 
+class QuiesceOrder(msgspec.Struct, kw_only=True, tag="quiesce"):
+    """Make it safe to signal the processes of a lease (under MPS a killed client can take others along)."""
+
+    lease_id: str
+    generation: int
+
+
 class StopOrder(msgspec.Struct, kw_only=True, tag="stop"):
     """End: the pool is being stopped, and no holder is left."""
 
 
-Order = PrepareOrder | ApplyOrder | DetachOrder | ReportOrder | StopOrder
+Order = PrepareOrder | ApplyOrder | DetachOrder | QuiesceOrder | ReportOrder | StopOrder
 
 # --- agent -> pool service ------------------------------------------------------------------------
 
@@ -300,6 +82,14 @@ class DeviceReport(msgspec.Struct, kw_only=True):
     health: Health = Health.HEALTHY
     taken_by: str = ""
     unmanaged_bytes: int | None = None
+    health_reason: str = ""
+    parent_id: str = ""
+    parent_milli: int = 1000
+    whole_only: bool = False
+    one_owner: bool = False
+    most_leases: int | None = None
+    sharing: str = ""
+    isolation: list[IsolationDoc] = []
 
 
 class HolderReport(msgspec.Struct, kw_only=True):
@@ -372,6 +162,13 @@ class DetachedReport(msgspec.Struct, kw_only=True, tag="detached"):
     generation: int
 
 
+class QuiescedReport(msgspec.Struct, kw_only=True, tag="quiesced"):
+    """The processes of a lease can be signalled safely now."""
+
+    lease_id: str
+    generation: int
+
+
 class HoldersReport(msgspec.Struct, kw_only=True, tag="holders"):
     """All holders, in answer to a `ReportOrder`."""
 
@@ -385,14 +182,27 @@ class DeviceSample(msgspec.Struct, kw_only=True):
     device_id: str
     readings: ReadingsDoc
     unmanaged_bytes: int | None = None
+    #: Further readings by the names of `telemetry.CATALOGUE`; a missing one is not there.
+    metrics: dict[str, float] = {}
+    #: Why readings are missing, by their names.
+    missing: dict[str, str] = {}
+    #: Processes that use it without a lease.
+    unmanaged: list[ProcessDoc] = []
 
 
 class LeaseSample(msgspec.Struct, kw_only=True):
     """What the process tree of one holder uses."""
 
     lease_id: str
+    #: Bytes of the device's memory.
     memory_used_bytes: int | None = None
     processes: int | None = None
+    #: Bytes of the node's main memory, where that is another memory.
+    host_memory_bytes: int | None = None
+    #: How busy they keep the device, percent of the whole device.
+    utilization_percent: float | None = None
+    #: Sentences that the owner should read now.
+    notices: list[str] = []
 
 
 class DevicesReport(msgspec.Struct, kw_only=True, tag="devices"):
@@ -416,6 +226,7 @@ Report = (
     | ApplyRefusedReport
     | ExitedReport
     | DetachedReport
+    | QuiescedReport
     | HoldersReport
     | DevicesReport
     | SampleReport
@@ -431,6 +242,15 @@ class AttachRequest(msgspec.Struct, kw_only=True):
     format: int
 
 
+class DeviceCap(msgspec.Struct, kw_only=True):
+    """How much of a device's memory frameworks in the holder may take."""
+
+    device_id: str
+    memory_bytes: int
+    #: What the device has in all: the base of frameworks that take a fraction.
+    total_bytes: int
+
+
 class AttachReply(msgspec.Struct, kw_only=True):
     """What the agent answers: either ``error``, or what the holder applies to itself."""
 
@@ -441,3 +261,7 @@ class AttachReply(msgspec.Struct, kw_only=True):
     threads: int | None = None
     isolation: list[IsolationDoc] = []
     error: ErrorDoc | None = None
+    #: Caps that the holder puts on frameworks itself, as far as they are loaded.
+    caps: list[DeviceCap] = []
+    #: Sentences that the person at the holder should read (what could not be applied, and what helps).
+    notices: list[str] = []

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from jupyter_gpupool.protocol.codec import encode
-from jupyter_gpupool.protocol.messages import PoolDoc
+from jupyter_gpupool.protocol.documents import PoolDoc
 from jupyter_gpupool.server.kernels import KernelDoc
 
 #: Called with the kind of a message and its JSON; must not block.

@@ -19,7 +19,7 @@ from jupyter_gpupool.client.calls import Call
 from jupyter_gpupool.client.errors import PoolUnreachable
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.protocol.codec import decode, encode
-from jupyter_gpupool.protocol.messages import ErrorDoc, LeaseDoc, ResizeRequest
+from jupyter_gpupool.protocol.documents import ErrorDoc, LeaseDoc, ResizeRequest
 from jupyter_gpupool.server.settings import PARTS_KEY, ServerParts
 
 #: What a user must be allowed to "read" to see the pool.

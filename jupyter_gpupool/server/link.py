@@ -22,7 +22,7 @@ from jupyter_gpupool.client.errors import PoolUnreachable
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.core.leases import LeaseState
 from jupyter_gpupool.protocol import names, paths
-from jupyter_gpupool.protocol.messages import PoolDoc
+from jupyter_gpupool.protocol.documents import PoolDoc
 from jupyter_gpupool.server.background import in_daemon_thread
 from jupyter_gpupool.server.feed import Feed, StatusMessage
 from jupyter_gpupool.server.settings import LinkSettings

@@ -10,7 +10,7 @@ import asyncio
 
 import msgspec
 
-from jupyter_gpupool.protocol.messages import PoolDoc
+from jupyter_gpupool.protocol.documents import PoolDoc
 from jupyter_gpupool.server.feed import Feed, PoolMessage
 
 #: Shortest time between two snapshots that differ in readings only, seconds.

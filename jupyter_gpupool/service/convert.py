@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from jupyter_gpupool.core.devices import Device
 from jupyter_gpupool.core.events import HolderSeen
 from jupyter_gpupool.core.leases import Isolation
-from jupyter_gpupool.protocol.messages import DeviceReport, HolderReport, IsolationDoc
+from jupyter_gpupool.protocol.documents import IsolationDoc
+from jupyter_gpupool.protocol.messages import DeviceReport, HolderReport
 
 
 def isolation_of(docs: Iterable[IsolationDoc]) -> tuple[Isolation, ...]:
@@ -42,6 +43,12 @@ def device_of(node_id: str, report: DeviceReport) -> Device:
         health=report.health,
         taken_by=report.taken_by,
         unmanaged_bytes=report.unmanaged_bytes,
+        health_reason=report.health_reason,
+        parent_id=report.parent_id,
+        parent_milli=report.parent_milli,
+        whole_only=report.whole_only,
+        one_owner=report.one_owner,
+        most_leases=report.most_leases,
     )
 
 

@@ -15,7 +15,7 @@ from jupyter_gpupool.core.errors import IllegalTransition, UnknownLease
 from jupyter_gpupool.core.events import LeaseRequested, ReleaseRequested, ResizeRequested, WaiterLost
 from jupyter_gpupool.core.leases import EndReason, Holder, Lease, LeaseState, Want
 from jupyter_gpupool.protocol.codec import decode
-from jupyter_gpupool.protocol.messages import LeaseDoc, LeaseRequest, ResizeRequest
+from jupyter_gpupool.protocol.documents import LeaseDoc, LeaseRequest, ResizeRequest
 from jupyter_gpupool.service import validate
 from jupyter_gpupool.service.auth import Forbidden, Principal
 from jupyter_gpupool.service.clock import PoolClock

@@ -6,7 +6,7 @@ Rule of this module: this one table says which status an error has; what is not 
 from __future__ import annotations
 
 from jupyter_gpupool.core.errors import GPUPoolError
-from jupyter_gpupool.protocol.messages import ErrorDoc
+from jupyter_gpupool.protocol.documents import ErrorDoc
 
 #: Error code -> HTTP status.
 STATUS = {

@@ -12,7 +12,7 @@ from importlib.resources import files
 from jupyter_gpupool._version import version
 from jupyter_gpupool.core.devices import Device
 from jupyter_gpupool.protocol import codec, names
-from jupyter_gpupool.protocol.messages import HealthDoc
+from jupyter_gpupool.protocol.documents import HealthDoc
 from jupyter_gpupool.service.auth import Forbidden, Principal
 from jupyter_gpupool.service.web import Answer, Context, Request, Stream, json_answer
 

@@ -12,7 +12,7 @@ import zlib
 from jupyter_gpupool.core.errors import UnknownLease
 from jupyter_gpupool.core.leases import Lease, LeaseState
 from jupyter_gpupool.core.queue import QueueEntry
-from jupyter_gpupool.protocol.messages import AttachDoc, HolderDoc, IsolationDoc, LeaseDoc, ShareDoc
+from jupyter_gpupool.protocol.documents import AttachDoc, HolderDoc, IsolationDoc, LeaseDoc, ShareDoc
 from jupyter_gpupool.service.auth import Principal
 from jupyter_gpupool.service.clock import PoolClock
 from jupyter_gpupool.service.host import PoolHost

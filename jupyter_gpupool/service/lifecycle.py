@@ -15,7 +15,7 @@ from pathlib import Path
 from jupyter_gpupool._version import version
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.protocol import codec, names
-from jupyter_gpupool.protocol.messages import RuntimeFile
+from jupyter_gpupool.protocol.documents import RuntimeFile
 
 #: In the runtime directory: the HTTP port of the last service, so that URLs stay good over a restart.
 PORT_FILE = "port"

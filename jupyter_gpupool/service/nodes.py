@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 
 from jupyter_gpupool.core.devices import Device
 from jupyter_gpupool.core.leases import Lease
+from jupyter_gpupool.protocol.documents import ReadingsDoc
 from jupyter_gpupool.protocol.messages import (
     ApplyRefusedReport,
     DetachedReport,
     DevicesReport,
     ExitedReport,
     HelloReport,
-    ReadingsDoc,
     Report,
     SampleReport,
 )

@@ -15,7 +15,7 @@ from jupyter_gpupool.client.calls import Connection
 from jupyter_gpupool.client.embedded import lives, read_runtime_file
 from jupyter_gpupool.client.sync import PoolClient
 from jupyter_gpupool.core.errors import GPUPoolError
-from jupyter_gpupool.protocol.messages import RuntimeFile
+from jupyter_gpupool.protocol.documents import RuntimeFile
 from jupyter_gpupool.protocol.paths import owner_token
 
 #: How long a service may take to end, seconds.

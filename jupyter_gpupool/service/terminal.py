@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jupyter_gpupool.core.shares import format_compute, format_duration, format_memory
-from jupyter_gpupool.protocol.messages import DeviceDoc, LeaseDoc, PoolDoc
+from jupyter_gpupool.protocol.documents import DeviceDoc, LeaseDoc, PoolDoc
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -6,7 +6,7 @@ Rule of this module: the sum is exact in pool time; it is rounded only when it i
 from __future__ import annotations
 
 from jupyter_gpupool.core.quotas import usage_until
-from jupyter_gpupool.protocol.messages import UsageDoc
+from jupyter_gpupool.protocol.documents import UsageDoc
 from jupyter_gpupool.service.auth import Principal
 from jupyter_gpupool.service.clock import PoolClock
 from jupyter_gpupool.service.host import PoolHost

@@ -10,7 +10,7 @@ import math
 
 from jupyter_gpupool.core.errors import InvalidValue
 from jupyter_gpupool.core.leases import EndReason
-from jupyter_gpupool.protocol.messages import LeaseRequest, ResizeRequest
+from jupyter_gpupool.protocol.documents import LeaseRequest, ResizeRequest
 
 #: Longest name, label or key, characters.
 TEXT = 200

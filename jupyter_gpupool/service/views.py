@@ -10,7 +10,7 @@ from pathlib import Path
 from jupyter_gpupool._version import version
 from jupyter_gpupool.core.devices import Device
 from jupyter_gpupool.core.queue import QueueEntry
-from jupyter_gpupool.protocol.messages import DeviceDoc, LeaseDoc, NodeDoc, PoolDoc, QueueEntryDoc
+from jupyter_gpupool.protocol.documents import DeviceDoc, LeaseDoc, NodeDoc, PoolDoc, QueueEntryDoc
 from jupyter_gpupool.service.auth import Principal
 from jupyter_gpupool.service.clock import PoolClock
 from jupyter_gpupool.service.host import PoolHost

@@ -1,5 +1,5 @@
 /**
- * What arrives from the server extension, word for word as `jupyter_gpupool/protocol/messages.py`
+ * What arrives from the server extension, word for word as `jupyter_gpupool/protocol/documents.py`
  * defines it. Rule of this module: no behaviour, and a missing reading is `null`, never 0.
  */
 
@@ -13,7 +13,12 @@ export type Health = 'healthy' | 'degraded' | 'failed';
 export type LeaseState = 'queued' | 'attaching' | 'active' | 'ending' | 'ended';
 
 /** What a limit is about. */
-export type Resource = 'memory' | 'compute';
+export type Resource =
+  | 'memory'
+  | 'compute'
+  | 'host_memory'
+  | 'host_compute'
+  | 'processes';
 
 /** How well a limit holds. */
 export type Strength = 'hard' | 'soft' | 'none';
@@ -37,6 +42,14 @@ export interface IIsolation {
   readonly limit: string;
   readonly verified: Verified;
   readonly note: string;
+}
+
+/** A process that uses a device without a lease. */
+export interface IProcess {
+  readonly pid: number;
+  readonly user: string;
+  readonly name: string;
+  readonly memory_bytes: number | null;
 }
 
 /** Who uses a lease. */
@@ -74,6 +87,8 @@ export interface ILease {
   readonly end_detail: string;
   readonly resizing: boolean;
   readonly tag: string;
+  readonly notices: readonly string[];
+  readonly utilization_percent: number | null;
 }
 
 /** Telemetry of a device. */
@@ -102,6 +117,14 @@ export interface IDevice {
   readonly withheld: string;
   readonly readings: IReadings;
   readonly leases: readonly string[];
+  readonly health_reason: string;
+  readonly parent_id: string;
+  readonly parent_milli: number;
+  readonly whole_only: boolean;
+  readonly sharing: string;
+  readonly isolation: readonly IIsolation[];
+  readonly unmanaged: readonly IProcess[];
+  readonly missing: Readonly<Record<string, string>>;
 }
 
 /** One machine in the pool. */

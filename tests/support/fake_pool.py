@@ -15,7 +15,7 @@ from jupyter_gpupool.core.devices import DeviceKind, Health
 from jupyter_gpupool.core.leases import LeaseState
 from jupyter_gpupool.protocol import names
 from jupyter_gpupool.protocol.codec import encode
-from jupyter_gpupool.protocol.messages import (
+from jupyter_gpupool.protocol.documents import (
     AttachDoc,
     DeviceDoc,
     ErrorDoc,

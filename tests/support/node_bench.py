@@ -18,14 +18,8 @@ import jupyter_gpupool
 from jupyter_gpupool.cluster.control import ControlPlane
 from jupyter_gpupool.cluster.tls import ensure_control_tls
 from jupyter_gpupool.protocol import codec, names, paths
-from jupyter_gpupool.protocol.messages import (
-    AttachReply,
-    HelloReport,
-    PrepareOrder,
-    Report,
-    RuntimeFile,
-    ShareOrder,
-)
+from jupyter_gpupool.protocol.documents import RuntimeFile
+from jupyter_gpupool.protocol.messages import AttachReply, HelloReport, PrepareOrder, Report, ShareOrder
 from tests.support.waiting import until
 
 HOLDER = Path(__file__).with_name("holder_process.py")

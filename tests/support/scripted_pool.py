@@ -10,7 +10,7 @@ from typing import Any
 
 from jupyter_gpupool.client.calls import Connection
 from jupyter_gpupool.protocol.codec import encode
-from jupyter_gpupool.protocol.messages import ErrorDoc, HealthDoc
+from jupyter_gpupool.protocol.documents import ErrorDoc, HealthDoc
 from jupyter_gpupool.protocol.names import API_MAJOR
 
 #: (method, path with query, body) -> (status, struct to encode)

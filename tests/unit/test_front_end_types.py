@@ -11,21 +11,22 @@ import pytest
 
 from jupyter_gpupool.core.devices import DeviceKind, Health
 from jupyter_gpupool.core.leases import LeaseState, Resource, Strength, Verified
-from jupyter_gpupool.protocol import messages
+from jupyter_gpupool.protocol import documents
 from jupyter_gpupool.server.kernels import KernelDoc
 
 _TYPES = (Path(__file__).parents[2] / "labextension" / "src" / "types.ts").read_text(encoding="utf-8")
 #: Interface -> structure, and the fields that never reach a browser.
 _STRUCTURES: dict[str, tuple[type[msgspec.Struct], set[str]]] = {
-    "IShare": (messages.ShareDoc, set()),
-    "IIsolation": (messages.IsolationDoc, set()),
-    "IHolder": (messages.HolderDoc, set()),
-    "ILease": (messages.LeaseDoc, {"attach"}),
-    "IReadings": (messages.ReadingsDoc, set()),
-    "IDevice": (messages.DeviceDoc, set()),
-    "INode": (messages.NodeDoc, set()),
-    "IQueueEntry": (messages.QueueEntryDoc, set()),
-    "IPool": (messages.PoolDoc, set()),
+    "IShare": (documents.ShareDoc, set()),
+    "IIsolation": (documents.IsolationDoc, set()),
+    "IProcess": (documents.ProcessDoc, set()),
+    "IHolder": (documents.HolderDoc, set()),
+    "ILease": (documents.LeaseDoc, {"attach"}),
+    "IReadings": (documents.ReadingsDoc, set()),
+    "IDevice": (documents.DeviceDoc, set()),
+    "INode": (documents.NodeDoc, set()),
+    "IQueueEntry": (documents.QueueEntryDoc, set()),
+    "IPool": (documents.PoolDoc, set()),
     "IKernelEnvironment": (KernelDoc, set()),
 }
 _ENUMS: list[type[Enum]] = [DeviceKind, Health, LeaseState, Resource, Strength, Verified]
@@ -41,6 +42,6 @@ def test_an_interface_has_the_fields_of_its_structure(interface: str) -> None:
 
 @pytest.mark.parametrize("enum", _ENUMS)
 def test_a_union_has_the_values_of_its_enum(enum: type[Enum]) -> None:
-    union = re.search(rf"export type {enum.__name__} = (.*?);", _TYPES, re.S)
+    union = re.search(rf"export type {enum.__name__} =\s*(.*?);", _TYPES, re.S)
     assert union is not None
     assert re.findall(r"'([^']+)'", union[1]) == [member.value for member in enum]

@@ -19,7 +19,8 @@ from jupyter_gpupool.backends.rlimits import UNLIMITED, lower
 from jupyter_gpupool.backends.treememory import MemoryMeter, TreeMemory
 from jupyter_gpupool.backends.undo import ComputeRung, GroupRecord, MemoryRung, Undo, load_undo
 from jupyter_gpupool.core.leases import Resource, Strength
-from jupyter_gpupool.protocol.messages import IsolationDoc, ShareOrder
+from jupyter_gpupool.protocol.documents import IsolationDoc
+from jupyter_gpupool.protocol.messages import ShareOrder
 from jupyter_gpupool.protocol.names import ENV_LEASE
 from tests.unit.backends.conftest import Build
 

@@ -15,7 +15,8 @@ from jupyter_gpupool.backends.procfs import ProcFS
 from jupyter_gpupool.backends.registry import make_backends
 from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.core.errors import InvalidValue
-from jupyter_gpupool.protocol.messages import ReadingsDoc, ShareOrder
+from jupyter_gpupool.protocol.documents import ReadingsDoc
+from jupyter_gpupool.protocol.messages import ShareOrder
 
 
 class Clock:

@@ -13,7 +13,7 @@ from jupyter_gpupool.client.embedded import start_ticks
 from jupyter_gpupool.client.errors import PoolUnreachable
 from jupyter_gpupool.protocol import names
 from jupyter_gpupool.protocol.codec import encode
-from jupyter_gpupool.protocol.messages import RuntimeFile
+from jupyter_gpupool.protocol.documents import RuntimeFile
 from jupyter_gpupool.protocol.paths import make_runtime_dir, owner_token
 from jupyter_gpupool.protocol.tokens import KernelClaim, mint_kernel_token
 from tests.support.scripted_pool import ScriptedPool

@@ -7,7 +7,7 @@ import pytest
 from jupyter_gpupool.client.errors import NotAuthorised, PoolRefused, from_answer, from_doc
 from jupyter_gpupool.core import errors as core
 from jupyter_gpupool.protocol.codec import encode
-from jupyter_gpupool.protocol.messages import ErrorDoc
+from jupyter_gpupool.protocol.documents import ErrorDoc
 
 
 @pytest.mark.parametrize(

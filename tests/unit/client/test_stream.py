@@ -13,7 +13,7 @@ from jupyter_gpupool.client.calls import Connection
 from jupyter_gpupool.client.errors import NotAuthorised, PoolUnreachable
 from jupyter_gpupool.client.stream import EventParser, ServerEvent
 from jupyter_gpupool.protocol.codec import encode
-from jupyter_gpupool.protocol.messages import ErrorDoc
+from jupyter_gpupool.protocol.documents import ErrorDoc
 from tests.support.fake_pool import pool_doc
 from tests.support.waiting import until
 

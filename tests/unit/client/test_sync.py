@@ -10,7 +10,7 @@ from jupyter_gpupool.client.calls import Connection
 from jupyter_gpupool.client.errors import PoolUnreachable
 from jupyter_gpupool.client.sync import PoolClient
 from jupyter_gpupool.core.errors import NeverFits
-from jupyter_gpupool.protocol.messages import ErrorDoc, LeaseRequest
+from jupyter_gpupool.protocol.documents import ErrorDoc, LeaseRequest
 from tests.support.fake_pool import lease_doc, pool_doc
 from tests.support.scripted_pool import TOKEN, ScriptedPool
 

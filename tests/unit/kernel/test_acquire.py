@@ -17,7 +17,8 @@ from jupyter_gpupool.kernel import acquire
 from jupyter_gpupool.kernel.acquire import Acquisition
 from jupyter_gpupool.kernel.errors import AttachRefused, RequestEnded
 from jupyter_gpupool.protocol.codec import encode
-from jupyter_gpupool.protocol.messages import AttachReply, ErrorDoc, LeaseDoc, LeaseRequest
+from jupyter_gpupool.protocol.documents import ErrorDoc, LeaseDoc, LeaseRequest
+from jupyter_gpupool.protocol.messages import AttachReply
 from tests.support.fake_pool import lease_doc
 from tests.support.scripted_pool import ScriptedPool
 from tests.unit.kernel.test_attach import agent, ticket

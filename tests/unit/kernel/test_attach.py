@@ -16,7 +16,8 @@ from jupyter_gpupool.kernel.attach import AppliedSettings, show_ticket
 from jupyter_gpupool.kernel.errors import AgentSilent, AttachRefused, NotOnNode
 from jupyter_gpupool.protocol import names
 from jupyter_gpupool.protocol.codec import encode
-from jupyter_gpupool.protocol.messages import AttachDoc, AttachReply, ErrorDoc
+from jupyter_gpupool.protocol.documents import AttachDoc, ErrorDoc
+from jupyter_gpupool.protocol.messages import AttachReply
 
 
 def ticket(path: Path, hostname: str | None = None) -> AttachDoc:

@@ -12,7 +12,7 @@ from jupyter_gpupool.kernel.api import Lease
 from jupyter_gpupool.kernel.attach import AppliedSettings
 from jupyter_gpupool.kernel.oom import explain, is_out_of_memory, memory_in_use
 from jupyter_gpupool.kernel.process import Process
-from jupyter_gpupool.protocol.messages import IsolationDoc, ShareDoc
+from jupyter_gpupool.protocol.documents import IsolationDoc, ShareDoc
 from tests.support.fake_pool import lease_doc
 
 TORCH_SAYS = (

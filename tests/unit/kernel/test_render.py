@@ -7,7 +7,7 @@ import pytest
 
 from jupyter_gpupool.core.leases import EndReason, LeaseState, Resource, Strength, Verified
 from jupyter_gpupool.kernel import render
-from jupyter_gpupool.protocol.messages import HolderDoc, IsolationDoc, QueueEntryDoc, ShareDoc, UsageDoc
+from jupyter_gpupool.protocol.documents import HolderDoc, IsolationDoc, QueueEntryDoc, ShareDoc, UsageDoc
 from tests.support.fake_pool import lease_doc, pool_doc
 
 MEMORY = IsolationDoc(

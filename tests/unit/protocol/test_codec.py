@@ -12,18 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_gpupool.core.devices import DeviceKind
-from jupyter_gpupool.protocol import codec, messages
+from jupyter_gpupool.protocol import codec, documents, messages
 from jupyter_gpupool.protocol.codec import BadMessage
 
 STRUCTS = [
     kind
-    for kind in vars(messages).values()
+    for kind in {**vars(documents), **vars(messages)}.values()
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind is not msgspec.Struct
 ]
 
 
 def test_an_unknown_field_is_ignored() -> None:
-    request = codec.decode('{"compute_milli": 250, "colour": "blue"}', messages.LeaseRequest)
+    request = codec.decode('{"compute_milli": 250, "colour": "blue"}', documents.LeaseRequest)
     assert request.compute_milli == 250
 
 
@@ -38,7 +38,7 @@ def test_every_structure_says_what_it_is(kind: type[msgspec.Struct]) -> None:
 
 
 def test_enumerations_travel_as_their_values() -> None:
-    request = messages.LeaseRequest(compute_milli=250, kind=DeviceKind.CPU)
+    request = documents.LeaseRequest(compute_milli=250, kind=DeviceKind.CPU)
     assert json.loads(codec.encode(request))["kind"] == DeviceKind.CPU.value
 
 
@@ -61,14 +61,14 @@ def test_enumerations_travel_as_their_values() -> None:
 )
 def test_what_cannot_be_read_is_refused_with_the_field_at_fault(data: bytes | str, word: str) -> None:
     with pytest.raises(BadMessage) as caught:
-        codec.decode(data, messages.LeaseRequest)
+        codec.decode(data, documents.LeaseRequest)
     assert word in str(caught.value).lower()
     assert caught.value.code == "bad_message"
 
 
 def test_deep_nesting_is_refused_and_not_a_crash() -> None:
     with pytest.raises(BadMessage):
-        codec.decode('{"x": ' + "[" * 200_000, messages.LeaseRequest)
+        codec.decode('{"x": ' + "[" * 200_000, documents.LeaseRequest)
 
 
 @given(st.binary(max_size=300))

@@ -12,7 +12,7 @@ from jupyter_server.utils import JupyterServerAuthWarning
 from tornado.httpclient import HTTPClientError
 
 from jupyter_gpupool.core.leases import LeaseState
-from jupyter_gpupool.protocol.messages import ErrorDoc, ResizeRequest
+from jupyter_gpupool.protocol.documents import ErrorDoc, ResizeRequest
 from jupyter_gpupool.protocol.names import API_PREFIX
 from jupyter_gpupool.server.link import LinkState
 from tests.support.fake_pool import FakePool, lease_doc, ticket

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from jupyter_gpupool.protocol import names
-from jupyter_gpupool.protocol.messages import HolderDoc
+from jupyter_gpupool.protocol.documents import HolderDoc
 from jupyter_gpupool.server.background import in_daemon_thread
 from jupyter_gpupool.server.feed import Feed
 from jupyter_gpupool.server.link import LinkState, PoolLink

@@ -19,7 +19,7 @@ from jupyter_server.services.kernels.kernelmanager import ServerKernelManager
 
 from jupyter_gpupool.core.leases import LeaseState
 from jupyter_gpupool.protocol import names
-from jupyter_gpupool.protocol.messages import HolderDoc
+from jupyter_gpupool.protocol.documents import HolderDoc
 from jupyter_gpupool.protocol.tokens import KernelClaim, read_claim, verify_kernel_token
 from jupyter_gpupool.server.app import PROVISIONER
 from jupyter_gpupool.server.environments import Environment

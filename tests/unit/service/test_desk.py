@@ -12,12 +12,12 @@ import pytest_asyncio
 from jupyter_gpupool.core.config import PoolConfig
 from jupyter_gpupool.core.errors import DoesNotFitNow, UnknownLease
 from jupyter_gpupool.core.leases import EndReason, LeaseState
+from jupyter_gpupool.protocol.documents import ReadingsDoc
 from jupyter_gpupool.protocol.messages import (
     ApplyRefusedReport,
     DeviceSample,
     ExitedReport,
     LeaseSample,
-    ReadingsDoc,
     ReportOrder,
     SampleReport,
 )

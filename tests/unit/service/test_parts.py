@@ -9,7 +9,7 @@ import pytest
 
 from jupyter_gpupool.core.errors import InvalidValue
 from jupyter_gpupool.core.leases import EndReason, Holder, Lease, LeaseState, Want
-from jupyter_gpupool.protocol.messages import HolderRequest, LeaseRequest
+from jupyter_gpupool.protocol.documents import HolderRequest, LeaseRequest
 from jupyter_gpupool.protocol.tokens import KernelClaim, mint_kernel_token
 from jupyter_gpupool.service import validate
 from jupyter_gpupool.service.activity import Activity

@@ -1,0 +1,262 @@
+"""Every structure that the HTTP API and the runtime file carry.
+
+Rules of this module: within API v1 and one format number fields are only added, each with a default, and
+readers ignore what they do not know. Sizes are bytes, compute is thousandths, durations are seconds
+(floats) and never timestamps, enumerations travel as their values.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from jupyter_gpupool.core.devices import DeviceKind, Health
+from jupyter_gpupool.core.leases import EndReason, LeaseState, Resource, Strength, Verified
+
+
+class ErrorDoc(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The error envelope."""
+
+    code: str
+    message: str
+    hint: str = ""
+    retry_after: float | None = None
+
+
+class ShareDoc(msgspec.Struct, kw_only=True):
+    """A part of one device."""
+
+    device_id: str
+    device_name: str
+    compute_milli: int
+    memory_bytes: int
+
+
+class IsolationDoc(msgspec.Struct, kw_only=True):
+    """What is in force for one resource of a lease."""
+
+    resource: Resource
+    strength: Strength
+    mechanism: str
+    limit: str
+    verified: Verified
+    note: str = ""
+
+
+class ProcessDoc(msgspec.Struct, kw_only=True):
+    """A process that uses a device without a lease."""
+
+    pid: int
+    user: str
+    name: str
+    #: Bytes of the device's memory; None where the driver does not say.
+    memory_bytes: int | None = None
+
+
+class HolderDoc(msgspec.Struct, kw_only=True):
+    """Who uses a lease."""
+
+    key: str = ""
+    kernel_id: str = ""
+    label: str = ""
+    pid: int | None = None
+    restartable: bool = False
+
+
+class AttachDoc(msgspec.Struct, kw_only=True):
+    """How the holder gets under its limits: show ``ticket`` on ``socket`` of the lease's node."""
+
+    socket: str
+    ticket: str
+    node_id: str
+    hostname: str
+    expires_seconds: float
+
+
+class LeaseDoc(msgspec.Struct, kw_only=True):
+    """A lease as its owner sees it. Of other owners' leases only the size, kind and state are shown."""
+
+    id: str
+    state: LeaseState
+    mine: bool
+    owner: str
+    compute_milli: int
+    memory_bytes: int | None
+    kind: DeviceKind | None
+    device: str
+    shares: list[ShareDoc]
+    node_id: str
+    holder: HolderDoc
+    isolation: list[IsolationDoc]
+    generation: int
+    #: Place in the queue, from 1; None when not QUEUED.
+    position: int | None
+    #: What it waits for, or what happens next, in words.
+    reason: str
+    waited_seconds: float
+    held_seconds: float
+    #: Seconds until ``--for`` ends it; None for ever.
+    expires_seconds: float | None
+    #: Seconds until the wait ends; None for ever or when not QUEUED.
+    wait_left_seconds: float | None
+    memory_used_bytes: int | None
+    end_reason: EndReason | None
+    end_detail: str
+    #: True while a resize waits for the agent.
+    resizing: bool
+    #: Changes whenever anything above does that a waiting client should show.
+    tag: str
+    attach: AttachDoc | None = None
+    #: Sentences that its owner should read now ("it uses 93 % of its memory", "its device is failing").
+    notices: list[str] = []
+    #: How busy its processes keep the device, percent of the whole device; None when unknown.
+    utilization_percent: float | None = None
+
+
+class ReadingsDoc(msgspec.Struct, kw_only=True):
+    """Telemetry of a device; None when it cannot be read."""
+
+    utilization_percent: float | None = None
+    memory_used_bytes: int | None = None
+    temperature_celsius: float | None = None
+    power_watts: float | None = None
+
+
+class DeviceDoc(msgspec.Struct, kw_only=True):
+    """A device as clients see it."""
+
+    id: str
+    name: str
+    node_id: str
+    kind: DeviceKind
+    model: str
+    emulated: bool
+    memory_bytes: int
+    compute_units: int
+    free_compute_milli: int
+    free_memory_bytes: int
+    unmanaged_bytes: int | None
+    health: Health
+    offered: bool
+    #: Why it is not offered, in words; empty when it is.
+    withheld: str
+    readings: ReadingsDoc
+    #: Ids of the leases that have a share of it.
+    leases: list[str]
+    #: What is wrong with it, one sentence; empty when it is healthy.
+    health_reason: str = ""
+    #: The GPU that this is an instance of; empty for a whole device.
+    parent_id: str = ""
+    #: Which part of that GPU's compute it is, thousandths.
+    parent_milli: int = 1000
+    #: True when it is granted whole or not at all.
+    whole_only: bool = False
+    #: How it is shared ("mig", "mps", "timeslice", "exclusive"); empty where nobody says.
+    sharing: str = ""
+    #: What a new lease on it gets, for each resource.
+    isolation: list[IsolationDoc] = []
+    #: Processes that use it without a lease.
+    unmanaged: list[ProcessDoc] = []
+    #: Why readings are missing, by their names.
+    missing: dict[str, str] = {}
+
+
+class NodeDoc(msgspec.Struct, kw_only=True):
+    """A node as clients see it."""
+
+    id: str
+    hostname: str
+    connected: bool
+
+
+class QueueEntryDoc(msgspec.Struct, kw_only=True):
+    """One request that waits."""
+
+    position: int
+    lease_id: str
+    mine: bool
+    kind: DeviceKind | None
+    compute_milli: int
+    memory_bytes: int | None
+    reason: str
+    waited_seconds: float
+
+
+class PoolDoc(msgspec.Struct, kw_only=True):
+    """The pool snapshot."""
+
+    revision: int
+    version: str
+    #: The authenticated owner that this snapshot was made for.
+    me: str
+    embedded: bool
+    nodes: list[NodeDoc]
+    devices: list[DeviceDoc]
+    leases: list[LeaseDoc]
+    queue: list[QueueEntryDoc]
+    #: Sentences a person should read ("the journal cannot be written: …").
+    warnings: list[str]
+
+
+class HealthDoc(msgspec.Struct, kw_only=True):
+    """Answer of ``/health``, the only path that needs no token."""
+
+    status: str
+    version: str
+    api: int
+
+
+class HolderRequest(msgspec.Struct, kw_only=True):
+    """What a client says of the holder. The kernel id counts only when its token carries the same."""
+
+    key: str = ""
+    label: str = ""
+
+
+class LeaseRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
+    """Body of ``POST /leases``."""
+
+    compute_milli: int
+    memory_bytes: int | None = None
+    kind: DeviceKind | None = None
+    device: str = ""
+    #: None waits for ever, 0 not at all.
+    wait_seconds: float | None = None
+    #: None holds for ever.
+    hold_seconds: float | None = None
+    holder: HolderRequest = msgspec.field(default_factory=HolderRequest)
+
+
+class ResizeRequest(msgspec.Struct, kw_only=True):
+    """Body of ``PATCH /leases/{id}``; without ``memory_bytes`` the same fraction as of compute."""
+
+    compute_milli: int
+    memory_bytes: int | None = None
+
+
+class UsageDoc(msgspec.Struct, kw_only=True):
+    """What one owner has used: device-seconds (thousandths of a device x seconds / 1000)."""
+
+    owner: str
+    mine: bool
+    device_seconds: float
+    leases: int
+    live_leases: int
+
+
+# --- runtime file ---------------------------------------------------------------------------------
+
+
+class RuntimeFile(msgspec.Struct, kw_only=True):
+    """Content of ``pool.json``, 0600 in the runtime directory."""
+
+    format: int
+    api: int
+    version: str
+    url: str
+    pid: int
+    #: Start time of the process in clock ticks since boot, so that a reused pid is not mistaken for it.
+    pid_start: int
+    owner: str
+    embedded: bool
+    #: Address of the control plane (for the agent of the same user only).
+    control: str
