@@ -8,7 +8,7 @@ afterwards, never assumed.
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 
 import msgspec
@@ -125,6 +125,15 @@ class Backend(abc.ABC):
     @abc.abstractmethod
     def watch(self, attachment: Attachment) -> LeaseSample:
         """Look at the holder's process tree: bring new children under the limits, act on the sum."""
+
+    def admit(self, share: ShareOrder, frameworks: Mapping[str, str]) -> None:  # noqa: B027 - most take all
+        """Refuse a holder that may not share the device, before `attach`.
+
+        Raises
+        ------
+        BackendError
+            If the rules of the node do not let these frameworks share the device.
+        """
 
     def demand(self, attachment: Attachment) -> Demand | None:
         """Say what has to be done to a holder, after `watch`; None for nothing."""

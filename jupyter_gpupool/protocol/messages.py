@@ -240,6 +240,8 @@ class AttachRequest(msgspec.Struct, kw_only=True):
 
     ticket: str
     format: int
+    #: Installed frameworks and their versions ("pytorch": "2.13.0"), looked up without importing them.
+    frameworks: dict[str, str] = {}
 
 
 class DeviceCap(msgspec.Struct, kw_only=True):
