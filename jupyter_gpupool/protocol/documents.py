@@ -29,6 +29,10 @@ class ShareDoc(msgspec.Struct, kw_only=True):
     device_name: str
     compute_milli: int
     memory_bytes: int
+    #: Which part of its GPU the device is, thousandths; 1000 for a whole device.
+    parent_milli: int = 1000
+    #: True when the device is granted whole or not at all (a MIG instance).
+    whole_only: bool = False
 
 
 class IsolationDoc(msgspec.Struct, kw_only=True):
@@ -110,6 +114,10 @@ class LeaseDoc(msgspec.Struct, kw_only=True):
     notices: list[str] = []
     #: How busy its processes keep the device, percent of the whole device; None when unknown.
     utilization_percent: float | None = None
+    #: What was asked for, where ``compute_milli`` and ``memory_bytes`` are what was granted: of a device
+    #: that is granted whole that is more.
+    asked_compute_milli: int = 0
+    asked_memory_bytes: int | None = None
 
 
 class ReadingsDoc(msgspec.Struct, kw_only=True):
@@ -231,6 +239,15 @@ class ResizeRequest(msgspec.Struct, kw_only=True):
 
     compute_milli: int
     memory_bytes: int | None = None
+
+
+class QuiescedDoc(msgspec.Struct, kw_only=True):
+    """Answer to a request to make it safe to signal the processes of leases."""
+
+    #: How many leases it was about.
+    leases: int
+    #: For how many of them it is safe now; the others' agent has not answered in time.
+    quiesced: int
 
 
 class UsageDoc(msgspec.Struct, kw_only=True):

@@ -32,6 +32,8 @@ export interface IShare {
   readonly device_name: string;
   readonly compute_milli: number;
   readonly memory_bytes: number;
+  readonly parent_milli: number;
+  readonly whole_only: boolean;
 }
 
 /** What is in force for one resource of a lease. */
@@ -89,6 +91,8 @@ export interface ILease {
   readonly tag: string;
   readonly notices: readonly string[];
   readonly utilization_percent: number | null;
+  readonly asked_compute_milli: number;
+  readonly asked_memory_bytes: number | null;
 }
 
 /** Telemetry of a device. */
