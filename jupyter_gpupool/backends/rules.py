@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from fnmatch import fnmatchcase
 
 from jupyter_gpupool.core.leases import Resource, Strength
 
@@ -96,6 +97,10 @@ class NodeRules:
         Of a whole device's holder, how many processes and threads it may have; a share has its part.
     sample_seconds : float
         Pause between two readings of the devices.
+    ignored_xids : tuple of int
+        XID errors that say nothing about a device's health, beside those that NVIDIA calls harmless.
+    xid_quiet_seconds : float
+        For how long a device stays failed after a fatal XID error.
     """
 
     sharing: tuple[SharingRule, ...] = ()
@@ -110,3 +115,12 @@ class NodeRules:
     host_limits: HostLimits = HostLimits.PROPORTIONAL
     most_processes: int = 32768
     sample_seconds: float = 1.0
+    ignored_xids: tuple[int, ...] = ()
+    xid_quiet_seconds: float = 600.0
+
+    def rule_for(self, model: str) -> SharingRule:
+        """Return the first rule whose pattern matches a model; AUTO for any kernel without one."""
+        for rule in self.sharing:
+            if fnmatchcase(model.lower(), rule.model.lower()):
+                return rule
+        return SharingRule(model="*", sharing=Sharing.AUTO)

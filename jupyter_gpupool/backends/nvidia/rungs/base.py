@@ -24,6 +24,8 @@ class RungName(Enum):
 
     #: A MIG instance: memory and compute are the hardware's.
     MIG = "mig"
+    #: The whole device is the lease's: nobody else's lease is on it.
+    WHOLE = "whole"
     #: The driver's memory limit for a control group (R615 or newer).
     DRIVER = "driver"
     #: CUDA MPS: a cap on compute, and on memory through the server.
@@ -95,6 +97,10 @@ class Rung(abc.ABC):
     @abc.abstractmethod
     def refused(self, site: Site) -> str:
         """Say why the rung is not possible for this holder (uid, CUDA started); empty when it is."""
+
+    def most_leases(self, gpu: GPU) -> int | None:
+        """Return how many leases a device can carry by this rung; None for any number."""
+        return None
 
     @abc.abstractmethod
     def promise(self, gpu: GPU, share: ShareOrder) -> list[IsolationDoc]:
