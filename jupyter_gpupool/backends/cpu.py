@@ -149,6 +149,7 @@ class CPUBackend(Backend):
     ) -> None:
         """Put the limits in force on the whole tree, also on what is born meanwhile, and look."""
         cores = self._granted_cores(share)
+        self._enforcer.keep_groups(undo, cores)
         for group in undo.groups:
             if group.cpu:
                 leasegroups.set_cpu(group.version, Path(group.path), cores)
@@ -227,6 +228,7 @@ class CPUBackend(Backend):
         memory = self._meter.measure(tree, share.memory_bytes)
         with _translated(f"The limits of lease {attachment.lease_id} cannot be kept up"):
             changed = self._enforcer.inherit(undo, tree, table)
+            self._enforcer.keep_groups(undo, self._granted_cores(share))
             self._enforcer.limit_compute(undo, tree)
             self._enforcer.limit_memory(undo, tree, memory, share.memory_bytes)
         kept = [each for each in undo.processes if each.mark == holder or table.holds(each.mark)]

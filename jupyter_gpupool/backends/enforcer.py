@@ -96,6 +96,19 @@ class Enforcer:
 
     # --- limits -------------------------------------------------------------------------------------
 
+    def keep_groups(self, undo: Undo, cores: float) -> int:
+        """Make groups of ours that somebody removed again, with their quota; return how many.
+
+        Names are unique, but an administrator's cleaning, or a session manager's, removes what looks empty.
+        """
+        made = 0
+        for group in undo.groups:
+            if leasegroups.keep_group(Path(group.path), group.version):
+                made += 1
+                if group.cpu:
+                    leasegroups.set_cpu(group.version, Path(group.path), cores)
+        return made
+
     def limit_compute(
         self, undo: Undo, tree: Sequence[ProcessMark], *, afresh: bool = False
     ) -> tuple[int, list[int]]:

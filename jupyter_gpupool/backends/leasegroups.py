@@ -23,6 +23,8 @@ PERIOD_US = 100_000
 _LEAST_QUOTA_US = 1_000
 #: After how long an empty group counts as abandoned, seconds; a lease that begins fills its own at once.
 _ABANDONED_SECONDS = 60.0
+#: How often a group is made again when another pool removes the directory that it belongs in.
+_MOST_TRIES = 1_000
 #: How each of our limits is taken away.
 _UNLIMITED = {
     "cpu.cfs_quota_us": "-1",
@@ -140,12 +142,43 @@ def _enabled(directory: Path, controllers: frozenset[str]) -> Path:
 # --- a group of ours --------------------------------------------------------------------------------
 
 
-def make_group(base: Path, version: int, lease_id: str) -> Path:
-    """Make the group of a lease (or take the one that is there)."""
-    group = base / OUR_GROUP / lease_id if version == 1 else base / f"{OUR_GROUP}-{lease_id}"
-    group.mkdir(parents=True, exist_ok=True)
+def group_path(base: Path, version: int, name: str) -> Path:
+    """Return where a group lies that is, or will be, made below ``base``."""
+    return base / OUR_GROUP / name if version == 1 else base / f"{OUR_GROUP}-{name}"
+
+
+def make_group(base: Path, version: int, name: str) -> Path:
+    """Make the group of a lease (or take the one that is there), and sweep abandoned ones away."""
+    group = group_path(base, version, name)
+    keep_group(group, version)
     _sweep(group.parent.iterdir() if version == 1 else base.glob(f"{OUR_GROUP}-*"))
     return group
+
+
+def keep_group(group: Path, version: int) -> bool:
+    """Make a group if it is not there; say whether it had to be made.
+
+    In version 1 all pools of a machine share the directory above, and whoever removes the last group in it
+    removes that too: also between our making it and our using it.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the group that it belongs below is gone.
+    """
+    for _ in range(_MOST_TRIES):
+        try:
+            if version == 1:
+                group.parent.mkdir(exist_ok=True)
+            group.mkdir()
+        except FileExistsError:
+            return False
+        except FileNotFoundError:
+            if version != 1 or not group.parent.parent.is_dir():
+                raise
+        else:
+            return True
+    raise FileNotFoundError(2, "others remove it as often as it is made", str(group))
 
 
 def _sweep(groups: Iterable[Path]) -> None:

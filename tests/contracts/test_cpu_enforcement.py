@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
-from jupyter_gpupool.backends import leasegroups
+from jupyter_gpupool.backends import cgroups, leasegroups
 from jupyter_gpupool.backends.affinity import cores_of
 from jupyter_gpupool.backends.base import Attachment, BackendError, HolderTooLarge
 from jupyter_gpupool.backends.cgroups import ControlGroups
@@ -316,7 +317,7 @@ def test_a_holder_cannot_leave_what_is_called_hard(spawn: Callable[..., Child]) 
     cpu = make_world("cpu, control group")
     child, groups = spawn(uid=65534), ControlGroups()
     undo = Undo(compute=ComputeRung.AFFINITY, memory=MemoryRung.RLIMIT)
-    plan_groups(groups, undo, ComputeRung.CGROUP, MemoryRung.RLIMIT, "lease_hard", child.pid)
+    plan_groups(groups, undo, ComputeRung.CGROUP, MemoryRung.RLIMIT, f"lease_{uuid4().hex}", child.pid)
     [group] = undo.groups
     outside = leasegroups.home(groups, child.pid, 1)
     assert outside is not None
@@ -349,3 +350,31 @@ def test_a_cpu_quota_holds_however_many_threads_compute(spawn: Callable[..., Chi
     passed = float(child("answer = time.monotonic() - clock"))
     assert used / passed < 0.25 * cores + 0.15
     cpu.backend.detach(attachment)
+
+
+def test_a_control_group_that_somebody_removed_is_made_again_and_filled(
+    spawn: Callable[..., Child],
+) -> None:
+    cpu = make_world("cpu, control group")
+    child = spawn()
+    kid = int(child("kid = fork_child(); answer = kid[0]"))
+    before = state(child.pid)
+    attachment = cpu.attach(child.mark, 500, 300)
+    [group] = [Path(each.path) for each in load_undo(attachment).groups]
+
+    for look in (
+        lambda: cpu.backend.watch(attachment),
+        lambda: cpu.backend.resize(attachment, cpu.share(500, 400)),
+    ):
+        for pid in members(str(group)):
+            leasegroups.move(pid, group.parent.parent)
+        leasegroups.remove_group(group)
+        assert not group.exists()
+        look()
+        assert set(members(str(group))) == {child.pid, kid}
+        quota = cgroups.cpu_limit(1, group)
+        assert quota == cpu.backend.discover()[0].compute_units / 2
+
+    cpu.backend.detach(attachment)
+    assert state(child.pid) == before
+    assert not group.exists()

@@ -42,14 +42,14 @@ async def test_a_running_process_comes_under_its_share_and_out_of_it_again() -> 
         reply = await holder.attach(bench.socket, await bench.prepare())
 
         assert reply.error is None
-        assert reply.lease_id == "lease_1"
+        assert reply.lease_id == bench.lease_id
         assert {doc.resource.value for doc in reply.isolation} == {"memory", "compute"}
         attached = await bench.told(AttachedReport)
         assert (attached.pid, attached.generation) == (holder.pid, 1)
         assert await holder.ask("limits") != before
-        assert (bench.runtime / "holders" / "lease_1.json").stat().st_mode & 0o777 == 0o600
+        assert (bench.runtime / "holders" / f"{bench.lease_id}.json").stat().st_mode & 0o777 == 0o600
 
-        await bench.control.send(bench.node_id, [DetachOrder(lease_id="lease_1", generation=1)])
+        await bench.control.send(bench.node_id, [DetachOrder(lease_id=bench.lease_id, generation=1)])
         await bench.told(DetachedReport)
         assert await holder.ask("limits") == before
         assert not list((bench.runtime / "holders").iterdir())
@@ -113,12 +113,16 @@ async def test_a_resize_is_applied_or_refused_and_the_old_limits_hold() -> None:
         assert (await holder.ask("limits"))["data"] <= 2**30
 
         shares = [bench.share(memory_bytes=2**31)]
-        await bench.control.send(bench.node_id, [ApplyOrder(lease_id="lease_1", generation=1, shares=shares)])
-        assert (await bench.told(AppliedReport)).lease_id == "lease_1"
+        await bench.control.send(
+            bench.node_id, [ApplyOrder(lease_id=bench.lease_id, generation=1, shares=shares)]
+        )
+        assert (await bench.told(AppliedReport)).lease_id == bench.lease_id
         assert 1.9 * 2**30 < (await holder.ask("limits"))["data"] <= 2**31
 
         shares = [bench.share(memory_bytes=2**20)]
-        await bench.control.send(bench.node_id, [ApplyOrder(lease_id="lease_1", generation=1, shares=shares)])
+        await bench.control.send(
+            bench.node_id, [ApplyOrder(lease_id=bench.lease_id, generation=1, shares=shares)]
+        )
         assert "MiB" in (await bench.told(ApplyRefusedReport)).detail
         assert 1.9 * 2**30 < (await holder.ask("limits"))["data"] <= 2**31
 
@@ -132,7 +136,7 @@ async def test_the_end_of_a_process_is_reported_at_once() -> None:
         await holder.attach(bench.socket, await bench.prepare())
         await holder.kill()
         exited = await bench.told(ExitedReport)
-        assert (exited.lease_id, exited.generation) == ("lease_1", 1)
+        assert (exited.lease_id, exited.generation) == (bench.lease_id, 1)
 
 
 @pytest.mark.asyncio
@@ -141,15 +145,16 @@ async def test_a_sweep_lists_what_lives_also_when_no_process_is_watched() -> Non
         await bench.serve()
         await bench.agent(watch_holders=False)
         one, two = await bench.holder(), await bench.holder()
-        await one.attach(bench.socket, await bench.prepare("lease_1", compute_milli=250))
-        await two.attach(bench.socket, await bench.prepare("lease_2", compute_milli=250))
+        other = f"{bench.lease_id}_2"
+        await one.attach(bench.socket, await bench.prepare(compute_milli=250))
+        await two.attach(bench.socket, await bench.prepare(other, compute_milli=250))
         await one.kill()
 
         await bench.control.send(bench.node_id, [ReportOrder(token=7)])
 
         answer = await bench.told(HoldersReport)
         assert answer.token == 7
-        assert [(holder.lease_id, holder.pid) for holder in answer.holders] == [("lease_2", two.pid)]
+        assert [(holder.lease_id, holder.pid) for holder in answer.holders] == [(other, two.pid)]
         assert answer.holders[0].isolation
         assert not bench.all(ExitedReport)
 
@@ -200,7 +205,7 @@ async def test_a_lease_that_ended_before_its_ticket_was_shown_is_not_attached() 
         await bench.agent()
         holder = await bench.holder()
         ticket = await bench.prepare()
-        await bench.control.send(bench.node_id, [DetachOrder(lease_id="lease_1", generation=1)])
+        await bench.control.send(bench.node_id, [DetachOrder(lease_id=bench.lease_id, generation=1)])
         reply = await holder.attach(bench.socket, ticket)
         assert reply.error is not None
         assert reply.error.code == "stale_ticket"
@@ -215,7 +220,7 @@ async def test_samples_tell_what_a_holder_uses() -> None:
         await holder.attach(bench.socket, await bench.prepare())
         await until(
             lambda: any(
-                lease.lease_id == "lease_1" and lease.memory_used_bytes
+                lease.lease_id == bench.lease_id and lease.memory_used_bytes
                 for report in bench.all(SampleReport)
                 for lease in report.leases
             ),

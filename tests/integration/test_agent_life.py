@@ -70,7 +70,7 @@ async def test_an_agent_outlives_a_killed_service_and_reports_its_holder_to_the_
         assert agent.returncode is None
         assert hello.pid == agent.pid
         assert [(seen.lease_id, seen.generation, seen.pid) for seen in hello.holders] == [
-            ("lease_1", 1, holder.pid)
+            (bench.lease_id, 1, holder.pid)
         ]
         assert hello.holders[0].isolation == attached.isolation
         assert await _limited(holder) == cores
@@ -107,10 +107,10 @@ async def test_the_next_agent_adopts_the_holder_of_a_killed_one() -> None:
         await bench.agent()
 
         hello = await bench.told(HelloReport, count=2)
-        assert [(seen.lease_id, seen.pid) for seen in hello.holders] == [("lease_1", holder.pid)]
+        assert [(seen.lease_id, seen.pid) for seen in hello.holders] == [(bench.lease_id, holder.pid)]
         assert await _limited(holder) == cores
         assert bench.control is not None
-        await bench.control.send(bench.node_id, [DetachOrder(lease_id="lease_1", generation=1)])
+        await bench.control.send(bench.node_id, [DetachOrder(lease_id=bench.lease_id, generation=1)])
         await bench.told(DetachedReport)
         assert await holder.ask("limits") == free
 
@@ -127,7 +127,7 @@ async def test_of_a_holder_that_ended_while_no_agent_was_there_nothing_is_left()
             await holder.attach(bench.socket, await bench.prepare())
             agent.terminate()
             assert await agent.wait() == 0
-            assert (bench.runtime / "holders" / "lease_1.json").exists()
+            assert (bench.runtime / "holders" / f"{bench.lease_id}.json").exists()
             await holder.kill()
 
             await bench.agent()
@@ -168,7 +168,7 @@ async def test_a_runtime_directory_with_a_very_long_path_works(
         await bench.agent()
         holder = await bench.holder()
         reply = await holder.attach(bench.socket, await bench.prepare())
-        assert reply.lease_id == "lease_1"
+        assert reply.lease_id == bench.lease_id
         assert len(os.fsencode(bench.socket)) <= names.MAX_SOCKET_PATH
 
 

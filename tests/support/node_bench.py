@@ -10,6 +10,7 @@ import os
 import secrets
 import subprocess
 import sys
+import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,9 @@ class NodeBench:
 
     def __init__(self, runtime: Path) -> None:
         self.runtime = runtime
+        #: The lease that holders get unless a test says otherwise; control groups are named after it, and
+        #: they are machine-wide, so no two tests may have the same.
+        self.lease_id = f"lease_{uuid.uuid4().hex}"
         self.reports: list[Report] = []
         self.left: list[str] = []
         self.control: ControlPlane | None = None
@@ -136,11 +140,11 @@ class NodeBench:
         self._stack.push_async_callback(holder.kill)
         return holder
 
-    async def prepare(self, lease_id: str = "lease_1", *, generation: int = 1, **share: Any) -> str:
+    async def prepare(self, lease_id: str = "", *, generation: int = 1, **share: Any) -> str:
         """Let the agent expect a holder of a quarter of the first device; returns the ticket."""
         ticket = secrets.token_urlsafe(32)
         order = PrepareOrder(
-            lease_id=lease_id,
+            lease_id=lease_id or self.lease_id,
             generation=generation,
             owner="test",
             ticket_sha256=hashlib.sha256(ticket.encode()).hexdigest(),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -141,3 +143,23 @@ def test_groups_that_killed_pools_left_behind_are_swept_away(tmp_path: Path, ver
         os.utime(group, (0, 0))
     made = leasegroups.make_group(tmp_path, version, "made")
     assert [group.is_dir() for group in (old, fresh, full, made)] == [False, True, True, True]
+
+
+def test_a_group_can_be_made_while_another_pool_removes_the_directory_above(tmp_path: Path) -> None:
+    stop = threading.Event()
+
+    def remove() -> None:
+        while not stop.is_set():
+            with contextlib.suppress(OSError):
+                (tmp_path / leasegroups.OUR_GROUP).rmdir()
+
+    other = threading.Thread(target=remove)
+    other.start()
+    try:
+        for number in range(300):
+            group = leasegroups.make_group(tmp_path, 1, f"lease_{number}")
+            assert group.is_dir()
+            leasegroups.remove_group(group)
+    finally:
+        stop.set()
+        other.join()
