@@ -1,9 +1,11 @@
 /* The driver API: devices and contexts. */
 #include "driver.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 seat_t seats[MOST_DEVICES];
@@ -82,6 +84,15 @@ static void look_around(void) { /* CUDA_VISIBLE_DEVICES, up to the first that is
     }
 }
 
+static void hold_device_open(void) { /* as a process that uses CUDA has /dev/nvidia-uvm open */
+    char path[PATH_SIZE];
+    snprintf(path, sizeof path, "%s.dev", state_path());
+    mkdir(path, 0777);
+    chmod(path, 0777);
+    snprintf(path, sizeof path, "%s.dev/nvidia-uvm", state_path());
+    (void)!open(path, O_RDWR | O_CREAT, 0666);
+}
+
 int cuInit(unsigned flags) {
     static int registered;
     if (flags) return INVALID_VALUE;
@@ -95,6 +106,7 @@ int cuInit(unsigned flags) {
     via_mps = mps;
     owner = getpid();
     if (!registered++) atexit(leave);
+    hold_device_open();
     int lock = lock_world();
     publish();
     unlock_world(lock);
