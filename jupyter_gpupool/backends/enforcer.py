@@ -69,7 +69,8 @@ class Enforcer:
 
     def _home(self, pid: int, group: GroupRecord) -> str:
         """Return the control group that a process is in now, outside ours."""
-        return str(leasegroups.home(self._groups, pid, group.version) or Path(group.path).parent)
+        home = leasegroups.home(self._groups, pid, group.version, group.controller)
+        return str(home or leasegroups.base_of(group))
 
     def inherit(self, undo: Undo, tree: Sequence[ProcessMark], table: ProcessTable) -> bool:
         """Record processes that were born under the limits: they were to be as their parent was."""
@@ -96,18 +97,14 @@ class Enforcer:
 
     # --- limits -------------------------------------------------------------------------------------
 
-    def keep_groups(self, undo: Undo, cores: float) -> int:
-        """Make groups of ours that somebody removed again, with their quota; return how many.
+    def keep_groups(self, undo: Undo, cores: float, processes: int | None = None) -> None:
+        """Make groups of ours that somebody removed again, with their limits.
 
         Names are unique, but an administrator's cleaning, or a session manager's, removes what looks empty.
         """
-        made = 0
         for group in undo.groups:
             if leasegroups.keep_group(Path(group.path), group.version):
-                made += 1
-                if group.cpu:
-                    leasegroups.set_cpu(group.version, Path(group.path), cores)
-        return made
+                leasegroups.limit_groups([group], cores, processes)
 
     def limit_compute(
         self, undo: Undo, tree: Sequence[ProcessMark], *, afresh: bool = False
@@ -131,7 +128,12 @@ class Enforcer:
         return changed, refused
 
     def limit_memory(
-        self, undo: Undo, tree: Sequence[ProcessMark], memory: TreeMemory, share_bytes: int
+        self,
+        undo: Undo,
+        tree: Sequence[ProcessMark],
+        memory: TreeMemory,
+        share_bytes: int,
+        room_bytes: int = 0,
     ) -> tuple[dict[ProcessMark, int], list[int]]:
         """Let each process take what the tree has left; return the limits that should now be in force."""
         bounded, records = undo.memory is MemoryRung.RLIMIT, undo.by_mark()
@@ -139,7 +141,7 @@ class Enforcer:
 
         def limit(mark: ProcessMark) -> None:
             record = records.get(mark)
-            allowance = memory.allowance(mark.pid, share_bytes, bounded=bounded)
+            allowance = memory.allowance(mark.pid, share_bytes, bounded=bounded, room_bytes=room_bytes)
             if record is not None and allowance is not None:
                 wanted[mark] = set_soft_data_limit(mark.pid, lower(allowance, record.data_soft))
 
@@ -163,7 +165,13 @@ class Enforcer:
     # --- looking ------------------------------------------------------------------------------------
 
     def disagreements(
-        self, undo: Undo, tree: Sequence[ProcessMark], wanted: dict[ProcessMark, int], cores: float
+        self,
+        undo: Undo,
+        tree: Sequence[ProcessMark],
+        wanted: dict[ProcessMark, int],
+        cores: float,
+        *,
+        memory: bool = True,
     ) -> list[str]:
         """Look at what is in force; return what is not as it should be, in words."""
         found: list[str] = []
@@ -186,7 +194,7 @@ class Enforcer:
             limit = cgroups.cpu_limit(group.version, Path(group.path)) if group.cpu else cores
             if limit is None or abs(limit - cores) > 0.01:
                 found.append(f"the cpu quota of {group.path} is {limit}, not {cores}")
-            if group.memory and cgroups.memory_limit(2, Path(group.path)) is None:
+            if group.memory and memory and cgroups.memory_limit(2, Path(group.path)) is None:
                 found.append(f"{group.path} has no memory limit")
         return found
 

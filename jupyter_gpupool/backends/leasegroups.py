@@ -14,6 +14,7 @@ from pathlib import Path
 
 from jupyter_gpupool.backends import cgroups
 from jupyter_gpupool.backends.procfs import read_text
+from jupyter_gpupool.backends.undo import GroupRecord
 
 #: Directory (version 1) or prefix (version 2) of our groups.
 OUR_GROUP = "jupyter_gpupool"
@@ -31,6 +32,7 @@ _UNLIMITED = {
     "cpu.max": "max",
     "memory.max": "max",
     "memory.swap.max": "max",
+    "pids.max": "max",
 }
 
 
@@ -38,7 +40,7 @@ class NotDelegated(Exception):
     """Raised when no control group can be used; the message says why, and another rung is taken."""
 
 
-def v1_cpu_base(groups: cgroups.ControlGroups, pid: int) -> Path:
+def v1_base(groups: cgroups.ControlGroups, pid: int, controller: str = "cpu") -> Path:
     """Return the version 1 group below which a holder's own can be made: the one it is in.
 
     Raises
@@ -46,14 +48,14 @@ def v1_cpu_base(groups: cgroups.ControlGroups, pid: int) -> Path:
     NotDelegated
         If there is none that we may write to.
     """
-    hierarchy = groups.with_controller("cpu")
+    hierarchy = groups.with_controller(controller)
     if hierarchy is None or hierarchy.version != 1:
-        raise NotDelegated("no version 1 cpu controller is mounted")
-    directory = groups.where(hierarchy, "cpu", pid)
+        raise NotDelegated(f"no version 1 {controller} controller is mounted")
+    directory = groups.where(hierarchy, controller, pid)
     if directory is None:
         raise NotDelegated("the holder's control group is not visible here")
     directory = _without_ours(directory)
-    if not (directory / "cpu.cfs_quota_us").is_file():
+    if controller == "cpu" and not (directory / "cpu.cfs_quota_us").is_file():
         raise NotDelegated(f"{directory} has no cpu quota")
     return _writable(directory)
 
@@ -81,26 +83,33 @@ def v2_base(groups: cgroups.ControlGroups, pid: int, controllers: frozenset[str]
     raise NotDelegated("no control group above the holder is delegated to the agent")
 
 
-def home(groups: cgroups.ControlGroups, pid: int, version: int) -> Path | None:
+def home(groups: cgroups.ControlGroups, pid: int, version: int, controller: str = "cpu") -> Path | None:
     """Return the group that a process is in outside ours; None if it is not visible here."""
-    directory = _present(groups, pid, version)
+    directory = _present(groups, pid, version, controller)
     return None if directory is None else _without_ours(directory)
+
+
+def base_of(group: GroupRecord) -> Path:
+    """Return the group below which one of ours lies."""
+    path = Path(group.path)
+    return path.parent.parent if group.version == 1 else path.parent
 
 
 def leave_ours(groups: cgroups.ControlGroups, pid: int) -> None:
     """Move a process out of groups of ours, if it is in any."""
-    for version in (1, 2):
-        directory, outside = _present(groups, pid, version), home(groups, pid, version)
+    for version, controller in ((1, "cpu"), (1, "pids"), (2, "")):
+        directory = _present(groups, pid, version, controller)
+        outside = home(groups, pid, version, controller)
         if outside is not None and outside != directory:
             with contextlib.suppress(OSError):  # it takes no processes; ours is removed with its lease
                 move(pid, outside)
 
 
-def _present(groups: cgroups.ControlGroups, pid: int, version: int) -> Path | None:
+def _present(groups: cgroups.ControlGroups, pid: int, version: int, controller: str) -> Path | None:
     """Return the group that a process is in, in the hierarchy in which we make groups."""
     for hierarchy in groups.hierarchies():
-        if hierarchy.version == version and (version == 2 or "cpu" in hierarchy.controllers):
-            return groups.where(hierarchy, "cpu", pid)
+        if hierarchy.version == version and (version == 2 or controller in hierarchy.controllers):
+            return groups.where(hierarchy, controller, pid)
     return None
 
 
@@ -179,6 +188,23 @@ def keep_group(group: Path, version: int) -> bool:
         else:
             return True
     raise FileNotFoundError(2, "others remove it as often as it is made", str(group))
+
+
+def make_groups(groups: Iterable[GroupRecord]) -> None:
+    """Make the groups of a lease that were planned."""
+    for group in groups:
+        path = Path(group.path)
+        make_group(base_of(group), group.version, path.name.removeprefix(f"{OUR_GROUP}-"))
+
+
+def limit_groups(groups: Iterable[GroupRecord], cores: float, processes: int | None) -> None:
+    """Limit compute and processes of groups that are there for it."""
+    for group in groups:
+        path = Path(group.path)
+        if group.cpu:
+            set_cpu(group.version, path, cores)
+        if group.processes and processes is not None:
+            (path / "pids.max").write_text(str(processes))
 
 
 def _sweep(groups: Iterable[Path]) -> None:

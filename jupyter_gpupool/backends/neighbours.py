@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jupyter_gpupool.backends.base import ProcessMark
-from jupyter_gpupool.backends.undo import Undo
+from jupyter_gpupool.backends.leasegroups import base_of
+from jupyter_gpupool.backends.undo import GroupRecord, ProcessRecord, Undo
 
 
 @dataclass(slots=True)
@@ -24,6 +25,8 @@ class Neighbour:
     cores: float
     #: What its tree was last seen to use; None when unknown.
     used_bytes: int | None = None
+    #: False for limits beside a share of another device: they give way to a share of the CPU.
+    leased: bool = True
 
 
 class Neighbours:
@@ -32,11 +35,17 @@ class Neighbours:
     def __init__(self) -> None:
         self._leases: dict[str, Neighbour] = {}
 
-    def note(self, lease_id: str, holder: ProcessMark, undo: Undo, cores: float) -> Neighbour:
+    def note(
+        self, lease_id: str, holder: ProcessMark, undo: Undo, cores: float, *, leased: bool = True
+    ) -> Neighbour:
         """Remember a lease as it is now."""
         lease = self._leases.setdefault(lease_id, Neighbour(holder, undo, cores))
-        lease.holder, lease.undo, lease.cores = holder, undo, cores
+        lease.holder, lease.undo, lease.cores, lease.leased = holder, undo, cores, leased
         return lease
+
+    def leases_cpu(self, holder: ProcessMark) -> bool:
+        """Say whether a process holds a share of the CPU."""
+        return any(lease.leased and lease.holder == holder for lease in self._leases.values())
 
     def forget(self, lease_id: str) -> None:
         """Forget a lease."""
@@ -68,9 +77,17 @@ class Neighbours:
             for mark, record in lease.undo.by_mark().items():
                 if mark in tree and mark not in undo.by_mark():
                     taken = copy.deepcopy(record)
-                    home = next(iter(record.groups.values()), None)
-                    taken.groups = {group.path: home for group in undo.groups} if home else {}
+                    taken.groups = {group.path: _home(lease.undo, record, group) for group in undo.groups}
                     undo.processes.append(taken)
 
     def _besides(self, lease_id: str) -> list[Neighbour]:
         return [lease for other, lease in self._leases.items() if other != lease_id]
+
+
+def _home(other: Undo, record: ProcessRecord, group: GroupRecord) -> str:
+    """Return where a process was before another lease put it into a group of the same kind."""
+    for theirs in other.groups:
+        same = (theirs.version, theirs.controller) == (group.version, group.controller)
+        if same and theirs.path in record.groups:
+            return record.groups[theirs.path]
+    return str(base_of(group))

@@ -38,16 +38,20 @@ class TreeMemory:
     used_bytes: int | None
     data_bytes: dict[int, int] = field(default_factory=dict)
 
-    def allowance(self, pid: int, share_bytes: int, *, bounded: bool) -> int | None:
+    def allowance(self, pid: int, share_bytes: int, *, bounded: bool, room_bytes: int = 0) -> int | None:
         """Return which RLIMIT_DATA lets a process take what the tree has left, and no more.
 
         None if that cannot be known now. It is never more than the share itself, except for a process
-        that reserved more than that before, where another limit holds it too (not ``bounded``).
+        that reserved more than that before, where another limit holds it too (not ``bounded``). With
+        ``room_bytes`` there is that much besides, until the tree uses its share: for mappings that are
+        made and not filled.
         """
         if self.used_bytes is None or pid not in self.data_bytes:
             return None
-        limit = self.data_bytes[pid] + max(0, share_bytes - self.used_bytes)
-        return min(limit, share_bytes) if bounded or self.data_bytes[pid] <= share_bytes else limit
+        data, left = self.data_bytes[pid], max(0, share_bytes - self.used_bytes)
+        if room_bytes:
+            return data + left + (room_bytes if left else 0)
+        return min(data + left, share_bytes) if bounded or data <= share_bytes else data + left
 
 
 class MemoryMeter:

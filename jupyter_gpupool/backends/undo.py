@@ -72,6 +72,13 @@ class GroupRecord(msgspec.Struct, kw_only=True):
     version: int
     cpu: bool
     memory: bool
+    #: Whether it limits how many processes and threads there are.
+    processes: bool = False
+
+    @property
+    def controller(self) -> str:
+        """Which version 1 hierarchy it belongs to; version 2 has only one."""
+        return "cpu" if self.cpu or self.version == 2 else "pids"
 
 
 class Undo(msgspec.Struct, kw_only=True):

@@ -317,7 +317,9 @@ def test_a_holder_cannot_leave_what_is_called_hard(spawn: Callable[..., Child]) 
     cpu = make_world("cpu, control group")
     child, groups = spawn(uid=65534), ControlGroups()
     undo = Undo(compute=ComputeRung.AFFINITY, memory=MemoryRung.RLIMIT)
-    plan_groups(groups, undo, ComputeRung.CGROUP, MemoryRung.RLIMIT, f"lease_{uuid4().hex}", child.pid)
+    rungs = (ComputeRung.CGROUP, MemoryRung.RLIMIT)
+    plan_groups(groups, undo, rungs, f"lease_{uuid4().hex}", child.pid)
+    leasegroups.make_groups(undo.groups)
     [group] = undo.groups
     outside = leasegroups.home(groups, child.pid, 1)
     assert outside is not None

@@ -28,7 +28,8 @@ def v1_with_quota() -> dict[str, str]:
 
 def planned(root: Path, compute: ComputeRung, memory: MemoryRung) -> Undo:
     undo = Undo(compute=ComputeRung.AFFINITY, memory=MemoryRung.RLIMIT)
-    plan_groups(ControlGroups(root), undo, compute, memory, "lease_7", HOLDER)
+    plan_groups(ControlGroups(root), undo, (compute, memory), "lease_7", HOLDER)
+    leasegroups.make_groups(undo.groups)
     return undo
 
 
@@ -93,7 +94,7 @@ def test_a_holder_of_another_lease_goes_beside_and_not_below(machine_of: Build) 
     files[f"proc/{HOLDER}/cgroup"] = "1:cpu,cpuacct:/docker/abc/jupyter_gpupool/lease_6\n"
     files[f"sys/fs/cgroup/{V1_GROUP}/jupyter_gpupool/lease_6/cgroup.procs"] = str(HOLDER)
     root = machine_of(files)
-    assert leasegroups.v1_cpu_base(ControlGroups(root), HOLDER) == root / "sys/fs/cgroup" / V1_GROUP
+    assert leasegroups.v1_base(ControlGroups(root), HOLDER) == root / "sys/fs/cgroup" / V1_GROUP
     assert leasegroups.home(ControlGroups(root), HOLDER, 1) == root / "sys/fs/cgroup" / V1_GROUP
 
 
@@ -156,7 +157,7 @@ def test_a_group_can_be_made_while_another_pool_removes_the_directory_above(tmp_
     other = threading.Thread(target=remove)
     other.start()
     try:
-        for number in range(300):
+        for number in range(60):
             group = leasegroups.make_group(tmp_path, 1, f"lease_{number}")
             assert group.is_dir()
             leasegroups.remove_group(group)
