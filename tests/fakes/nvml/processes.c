@@ -1,0 +1,99 @@
+/* Who uses a device: the three lists of processes, and how busy each keeps it. */
+#define _GNU_SOURCE
+#include "state.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+int before(const char *function, const struct device *device);
+
+/* As the library writes an entry; drivers of branch 535 wrote eight bytes more under the same name. */
+struct entry {
+    unsigned pid;
+    unsigned long long bytes;
+    unsigned gpu_instance, compute_instance;
+};
+
+struct entry_r535 {
+    struct entry entry;
+    unsigned long long protected_bytes;
+};
+
+enum list { COMPUTE, MPS, GRAPHICS };
+
+static int belongs(const struct process *process, enum list list)
+{
+    return list == GRAPHICS ? process->graphics
+           : list == MPS    ? process->mps
+                            : !process->mps && !process->graphics;
+}
+
+static int list_of(const char *function, struct device *device, enum list list, unsigned *count, char *into)
+{
+    int refused = before(function, device);
+    const char *value = device_get(device, "processes");
+    if (refused)
+        return refused;
+    if (value && error_of(value))
+        return error_of(value);
+    if (device_get(device, "%s", function))
+        return error_of(device_get(device, "%s", function));
+    struct process found[MOST_PROCESSES];
+    size_t all = processes_on(device, found), mine = 0;
+    const char *style = state_get("processes");
+    size_t size = style && !strcmp(style, "r535") ? sizeof(struct entry_r535) : sizeof(struct entry);
+    for (size_t i = 0; i < all; i++)
+        if (belongs(&found[i], list)) {
+            struct entry_r535 one = {
+                {found[i].pid, found[i].bytes, found[i].gpu_instance, found[i].compute_instance}, 0};
+            if (into && mine < *count)
+                memcpy(into + mine * size, &one, size);
+            mine++;
+        }
+    int fits = into ? mine <= *count : !mine;
+    *count = (unsigned)mine;
+    return fits ? SUCCESS : INSUFFICIENT_SIZE;
+}
+
+#define LIST(function, list)                                                                              \
+    int function(struct device *device, unsigned *count, char *into)                                      \
+    {                                                                                                     \
+        return list_of(__func__, device, list, count, into);                                              \
+    }
+
+LIST(nvmlDeviceGetComputeRunningProcesses_v3, COMPUTE)
+LIST(nvmlDeviceGetMPSComputeRunningProcesses_v3, MPS)
+LIST(nvmlDeviceGetGraphicsRunningProcesses_v3, GRAPHICS)
+
+struct usage {
+    unsigned pid;
+    unsigned long long when;
+    unsigned sm, memory, encoder, decoder;
+};
+
+/* "gpu0.usage pid:sm:memory:encoder:decoder,…", all taken now. */
+int nvmlDeviceGetProcessUtilization(struct device *device, struct usage *into, unsigned *count,
+                                    unsigned long long since)
+{
+    int refused = before(__func__, device);
+    const char *value = device_get(device, "usage");
+    if (refused || (refused = error_of(value ? value : "!6")))
+        return refused;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    unsigned long long microseconds = (unsigned long long)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+    unsigned found = 0;
+    (void)since;
+    for (unsigned long long n[5]; next_number(&value, &n[0]); found++) {
+        for (int i = 1; i < 5; i++)
+            if (!next_number(&value, &n[i]))
+                return UNKNOWN;
+        if (into && found < *count)
+            into[found] = (struct usage){(unsigned)n[0], microseconds,   (unsigned)n[1],
+                                         (unsigned)n[2], (unsigned)n[3], (unsigned)n[4]};
+    }
+    int fits = into ? found <= *count : 0;
+    *count = found;
+    return fits ? SUCCESS : INSUFFICIENT_SIZE;
+}
