@@ -8,7 +8,7 @@ afterwards, never assumed.
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import Enum
 
 import msgspec
@@ -141,6 +141,12 @@ class Backend(abc.ABC):
 
     def quiesce(self, attachment: Attachment) -> None:  # noqa: B027 - most devices need nothing
         """Make it safe to signal the holder's processes; bounded in time, and nothing for most devices."""
+
+    def prove(self, device_ids: Collection[str]) -> None:  # noqa: B027 - not all can
+        """Begin to exceed the limits of these idle devices in children, in the background.
+
+        What was tried already for a device, its driver and a mechanism is not tried again.
+        """
 
     def close(self) -> None:  # noqa: B027 - most open nothing
         """Let go of what was opened; what is attached stays attached."""
