@@ -28,6 +28,12 @@ def reserved_by(lease: Lease) -> tuple[Share, ...]:
     )
 
 
+def too_many(device: Device, leases: int, owners: int) -> bool:
+    """Whether a device does not take so many leases, of so many owners, at once."""
+    most = 1 if device.whole_only else device.most_leases
+    return (most is not None and leases > most) or (device.one_owner and owners > 1)
+
+
 class Account:
     """The running account of one device.
 
@@ -43,11 +49,18 @@ class Account:
         Ids of the leases that hold a part of it, in the order of their grants.
     overdue : dict of str to None
         Ids of the leases that should be gone from it, but are not confirmed to be.
+    owners : dict of str to int
+        How many leases on it each owner has.
     shrunk : bool
         True while the device was reported smaller than what is reserved on it.
+    crowded : bool
+        True while more leases or owners are on it than it was reported to take together.
     """
 
-    __slots__ = ("compute_milli", "device", "device_id", "leases", "memory_bytes", "overdue", "shrunk")
+    __slots__ = (
+        *("compute_milli", "crowded", "device", "device_id", "leases"),
+        *("memory_bytes", "overdue", "owners", "shrunk"),
+    )
 
     def __init__(self, device_id: str) -> None:
         self.device_id = device_id
@@ -56,7 +69,9 @@ class Account:
         self.memory_bytes = 0
         self.leases: dict[str, None] = {}
         self.overdue: dict[str, None] = {}
+        self.owners: dict[str, int] = {}
         self.shrunk = False
+        self.crowded = False
 
     @property
     def free_compute_milli(self) -> int:
@@ -91,6 +106,7 @@ class Account:
         self.compute_milli += share.compute_milli
         self.memory_bytes += share.memory_bytes
         self.leases[lease.id] = None
+        self.owners[lease.owner] = self.owners.get(lease.owner, 0) + 1
         if lease.state is LeaseState.ENDING and lease.overdue:
             self.overdue[lease.id] = None
 
@@ -99,12 +115,17 @@ class Account:
         self.compute_milli -= share.compute_milli
         self.memory_bytes -= share.memory_bytes
         del self.leases[lease.id]
+        self.owners[lease.owner] -= 1
+        if not self.owners[lease.owner]:
+            del self.owners[lease.owner]
         self.overdue.pop(lease.id, None)
 
     def settle(self) -> None:
         """Look anew whether what is reserved is within the device, after `take` and `give_back`."""
-        if self.shrunk:
+        if self.shrunk or self.crowded:
             self._note_size()
 
     def _note_size(self) -> None:
-        self.shrunk = self.device is not None and self.memory_bytes > self.device.memory_bytes
+        device = self.device
+        self.shrunk = device is not None and self.memory_bytes > device.memory_bytes
+        self.crowded = device is not None and too_many(device, len(self.leases), len(self.owners))

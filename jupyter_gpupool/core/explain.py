@@ -10,16 +10,23 @@ from typing import NamedTuple
 
 from jupyter_gpupool.core.accounts import Account
 from jupyter_gpupool.core.deadlines import hold_ends_ms
-from jupyter_gpupool.core.devices import Device, DeviceKind, Withheld
+from jupyter_gpupool.core.devices import Device, DeviceKind
 from jupyter_gpupool.core.errors import UnknownLease
+from jupyter_gpupool.core.fitting import large_enough
 from jupyter_gpupool.core.leases import Lease, LeaseState, Want
 from jupyter_gpupool.core.ledger import Ledger
 from jupyter_gpupool.core.queue import Queue, QueueEntry
-from jupyter_gpupool.core.shares import format_duration, format_memory
-from jupyter_gpupool.core.wording import describe_device, describe_size, describe_want
-
-#: How many withheld devices one sentence explains.
-_EXPLAINED = 2
+from jupyter_gpupool.core.shares import format_compute, format_duration
+from jupyter_gpupool.core.wording import (
+    describe_device,
+    describe_instance,
+    describe_largest,
+    describe_none_offered,
+    describe_obstacle,
+    describe_size,
+    describe_want,
+    describe_withheld,
+)
 
 
 class _Usable(NamedTuple):
@@ -37,7 +44,7 @@ class Explainer:
         self._queue = queue
         self._revision = -1
         self._positions: dict[str, int] = {}
-        self._found: dict[tuple[DeviceKind | None, str, int | None], _Usable] = {}
+        self._found: dict[tuple[DeviceKind | None, str, int, int | None], _Usable] = {}
 
     def lease(self, lease_id: str, now_ms: int, revision: int) -> str:
         """Say what a live lease waits for, or what happens to it next."""
@@ -72,16 +79,7 @@ class Explainer:
         account = self._ledger.accounts.get(device_id)
         if account is None:
             return f"{device_id} is not known: the agent of its node has not joined"
-        why = self._ledger.withheld(account)
-        name = describe_device(self._ledger, device_id)
-        if why is None:
-            return ""
-        if why is Withheld.TAKEN and account.device is not None:
-            return f"{name} is managed by {account.device.taken_by}"
-        if why is Withheld.QUARANTINED:
-            gone = ", ".join(account.overdue)
-            return f"{name} is quarantined: its agent has not confirmed the end of lease {gone}"
-        return f"{name} {_WITHHELD[why]}"
+        return describe_withheld(self._ledger, account)
 
     def _refresh(self, now_ms: int, revision: int) -> None:
         if revision != self._revision:
@@ -100,17 +98,18 @@ class Explainer:
         matching = self._queue.matching(lease.want)
         if not matching:
             return "no such device is in the pool at present"
-        if not any(self._queue.large_enough(lease.want, device) for _, device in matching):
-            largest = max(device.memory_bytes for _, device in matching)
-            return f"no such device is large enough at present (the largest has {format_memory(largest)})"
+        if not any(large_enough(lease.want, device) for _, device in matching):
+            limit, _ = describe_largest(self._ledger, lease.want, [device for _, device in matching])
+            return f"no such device is large enough at present ({limit})"
         usable = self._usable(lease.want)
         if not usable.devices:
-            return self._none_offered([device.id for _, device in matching])
+            large = (account for account, device in matching if large_enough(lease.want, device))
+            return describe_none_offered(self._ledger, large)
         return self._line(lease, usable.devices) + _next_release(usable.release_ms, now_ms)
 
     def _usable(self, want: Want) -> _Usable:
         """Look the devices that a request could use up, or find them the first time."""
-        key = (want.kind, want.device, want.memory_bytes)
+        key = (want.kind, want.device, want.compute_milli, want.memory_bytes)
         found = self._found.get(key)
         if found is None:
             devices = self._queue.usable(want, self._queue.offered())
@@ -123,22 +122,12 @@ class Explainer:
         ends = (hold_ends_ms(self._ledger.leases[it]) for it in account.leases)
         return [it for it in ends if it is not None]
 
-    def _none_offered(self, device_ids: list[str]) -> str:
-        reasons = [why for it in device_ids if (why := self.withheld(it))]
-        more = len(reasons) - _EXPLAINED
-        shown = "; ".join(reasons[:_EXPLAINED]) + (f"; and {more} more" if more > 0 else "")
-        return f"no such device is offered: {shown}"
-
     def _line(self, lease: Lease, usable: list[tuple[Account, Device]]) -> str:
         position = self._positions[lease.id]
         if position > 1:
             return f"{position - 1} ahead of you"
-        account, device = max(usable, key=lambda it: (it[0].free_compute_milli, it[0].free_memory_bytes))
-        compute_milli, memory_bytes = account.free_compute_milli, account.free_memory_bytes
-        free = describe_size(compute_milli, memory_bytes) if compute_milli else "nothing"
-        unmanaged = device.unmanaged_bytes or 0
-        used = f" ({format_memory(unmanaged)} is used by processes without a lease)" if unmanaged else ""
-        return f"next in line; {free} is free on {describe_device(self._ledger, device.id)}{used}"
+        account, device, bar = self._queue.nearest(lease.want, lease.owner, usable)
+        return f"next in line; {describe_obstacle(self._ledger, account, device, bar)}"
 
     # --- held -----------------------------------------------------------------------------------
 
@@ -147,7 +136,7 @@ class Explainer:
         away = self._away(lease, now_ms)
         if lease.generation > 1:
             return f"Restarting: waiting for the kernel to attach again ({left} left).{away}"
-        return f"Granted; waiting for the holder to attach ({left} left).{away}"
+        return f"Granted; waiting for the holder to attach ({left} left).{self._more(lease)}{away}"
 
     def _active(self, lease: Lease, now_ms: int) -> str:
         away = self._away(lease, now_ms)
@@ -155,7 +144,17 @@ class Explainer:
             wanted = describe_size(lease.pending[0].compute_milli, lease.pending[0].memory_bytes)
             return f"Held; resizing to {wanted}: waiting for the agent to put it in force.{away}"
         hold = hold_ends_ms(lease)
-        return f"Held{'' if hold is None else f' for another {_left(hold, now_ms)}'}.{away}"
+        until = "" if hold is None else f" for another {_left(hold, now_ms)}"
+        return f"Held{until}.{self._more(lease)}{away}"
+
+    def _more(self, lease: Lease) -> str:
+        """Say what was granted where that is more than was asked for."""
+        account = self._ledger.accounts.get(lease.shares[0].device_id)
+        device = account.device if account is not None else None
+        if device is None or not device.whole_only:
+            return ""
+        asked = format_compute(lease.want.compute_milli)
+        return f" {asked} was asked for; it has the whole of {describe_instance(self._ledger, device)}."
 
     def _ending(self, lease: Lease) -> str:
         reason = lease.end_reason.value.replace("_", " ") if lease.end_reason is not None else "over"
@@ -171,15 +170,6 @@ class Explainer:
             return ""
         left = _left(record.grace_until_ms, now_ms)
         return f" The agent of its node is away: the lease ends in {left} unless it comes back."
-
-
-#: Why a device is not offered, after its name.
-_WITHHELD = {
-    Withheld.AGENT_AWAY: "is not offered: its agent is not connected",
-    Withheld.FENCING: "is not offered: what is left of ended leases on its node is being detached",
-    Withheld.FAILED: "has failed",
-    Withheld.TAKEN: "is managed by somebody else",
-}
 
 
 def _next_release(due: int | None, now_ms: int) -> str:

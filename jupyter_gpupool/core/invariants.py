@@ -5,9 +5,10 @@ Rule of this module: it trusts no index; everything is derived again from the le
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 
+from jupyter_gpupool.core.accounts import too_many
 from jupyter_gpupool.core.deadlines import due_ms
 from jupyter_gpupool.core.devices import Free
 from jupyter_gpupool.core.errors import InvariantBroken
@@ -90,6 +91,11 @@ def _check_accounts(ledger: Ledger) -> None:
             it.id for it in ledger.leases.values() for share in it.shares if share.device_id == device_id
         }
         _require(set(account.leases) == on_it, f"the list of leases on {device_id} is wrong")
+        owners = Counter(ledger.leases[it].owner for it in on_it)
+        _require(account.owners == owners, f"the owners on {device_id} are counted wrong")
+        device = account.device
+        crowded = device is not None and too_many(device, len(on_it), len(owners))
+        _require(crowded is account.crowded, f"{device_id} has more leases or owners than it takes")
         late = {it for it in on_it if ledger.leases[it].overdue}
         _require(set(account.overdue) == late, f"the quarantine of {device_id} is wrong")
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from jupyter_gpupool.core.accounts import Account
 from jupyter_gpupool.core.devices import Device, DeviceKind
+from jupyter_gpupool.core.fitting import Obstacle, candidate, large_enough, obstacle
 from jupyter_gpupool.core.leases import Lease, Want
 from jupyter_gpupool.core.ledger import Ledger
 from jupyter_gpupool.core.policies.order import OrderPolicy
 from jupyter_gpupool.core.policies.place import Candidate, PlacePolicy
-from jupyter_gpupool.core.shares import proportional_memory
 
 #: How many different combinations of kind and name are remembered with the devices they mean.
 _REMEMBERED = 256
@@ -39,14 +39,6 @@ class QueueEntry:
     lease: Lease
     position: int
     reason: str
-
-
-def memory_for(device: Device, compute_milli: int, memory_bytes: int | None) -> int:
-    """Return the memory that a share takes: as asked, else the same fraction as of compute; bytes."""
-    if memory_bytes is not None:
-        return memory_bytes
-    leasable = device.memory_bytes - (device.unmanaged_bytes or 0)
-    return max(1, proportional_memory(compute_milli, leasable))
 
 
 class Queue:
@@ -75,7 +67,8 @@ class Queue:
     def matching(self, want: Want) -> list[tuple[Account, Device]]:
         """Return the devices that a request means, offered or not, large enough or not.
 
-        Where real devices match, emulated ones do not, unless one is meant by name or id alone.
+        Where real devices match, emulated ones do not, unless one is meant by name or id alone. The name or
+        id of a GPU that is split means its instances.
         """
         if self._topology != self._ledger.topology or len(self._matching) > _REMEMBERED:
             self._topology = self._ledger.topology
@@ -93,14 +86,10 @@ class Queue:
             for account in self._ledger.accounts.values()
             if (device := account.device) is not None
             and (kind is None or device.kind is kind)
-            and (not want.device or want.device in (device.name, device.id))
+            and (not want.device or _is_named(device, want.device))
         ]
         real = [it for it in found if not it[1].emulated]
         return real or found
-
-    def large_enough(self, want: Want, device: Device) -> bool:
-        """Whether a request would fit on a device if nothing else were on it."""
-        return want.memory_bytes is None or want.memory_bytes <= device.memory_bytes
 
     def offered(self) -> set[str]:
         """Return the ids of the devices that are offered now."""
@@ -112,23 +101,35 @@ class Queue:
         return [
             (account, device)
             for account, device in self.matching(want)
-            if device.id in offered and self.large_enough(want, device)
+            if device.id in offered and large_enough(want, device)
         ]
 
-    def fits(self, want: Want, usable: list[tuple[Account, Device]], claimed: set[str]) -> Candidate | None:
+    def fits(self, lease: Lease, usable: list[tuple[Account, Device]], claimed: Set[str]) -> Candidate | None:
         """Choose among ``usable`` devices that nobody has claimed; None when there is no room."""
+        want, owner = lease.want, lease.owner
         candidates = []
         for account, device in usable:
-            free_compute_milli = account.free_compute_milli
-            if device.id in claimed or want.compute_milli > free_compute_milli:
+            # most devices are full: this is looked at before anything is called
+            if want.compute_milli > account.free_compute_milli or device.id in claimed:
                 continue
-            memory_bytes = memory_for(device, want.compute_milli, want.memory_bytes)
-            free_memory_bytes = account.free_memory_bytes
-            if memory_bytes <= free_memory_bytes:
-                candidates.append(
-                    Candidate(device, free_compute_milli, free_memory_bytes, want.compute_milli, memory_bytes)
-                )
+            found = candidate(account, device, want, owner)
+            if found is not None:
+                candidates.append(found)
         return self._place(candidates) if candidates else None
+
+    def nearest(
+        self, want: Want, owner: str, usable: list[tuple[Account, Device]]
+    ) -> tuple[Account, Device, Obstacle | None]:
+        """Choose the ``usable`` device that comes nearest to having room; with what is in the way."""
+        found = [(account, device, obstacle(account, device, want, owner)) for account, device in usable]
+        return max(
+            found,
+            key=lambda it: (
+                it[2] in (None, Obstacle.OWNER, Obstacle.LEASES),
+                it[0].free_compute_milli,
+                it[0].free_memory_bytes,
+            ),
+        )
 
     def grants(self, now_ms: int, newcomer: Lease | None = None) -> Iterator[tuple[Lease, Candidate]]:
         """Go through the queue once, and yield each request for which there is room.
@@ -149,7 +150,7 @@ class Queue:
             if len(claimed) == len(offered):
                 return
             usable = self.usable(lease.want, offered)
-            choice = self.fits(lease.want, usable, claimed)
+            choice = self.fits(lease, usable, claimed)
             if choice is not None:
                 yield lease, choice
             else:
@@ -172,3 +173,10 @@ class Queue:
             positions[lease.id] = competing + 1
             counts[kind] = counts.get(kind, 0) + 1
         return positions
+
+
+def _is_named(device: Device, name: str) -> bool:
+    """Whether a request means a device by its name or id, or by those of the GPU that it is part of."""
+    if name in (device.name, device.id):
+        return True
+    return bool(device.parent_id) and name in (device.parent_id, device.name.rpartition("-")[0])

@@ -18,14 +18,17 @@ from jupyter_gpupool.core.errors import (
     NoSuchDevice,
 )
 from jupyter_gpupool.core.events import LeaseRequested
+from jupyter_gpupool.core.fitting import Obstacle, large_enough, memory_for
 from jupyter_gpupool.core.leases import Lease, LeaseState, Want
-from jupyter_gpupool.core.queue import memory_for
 from jupyter_gpupool.core.shares import WHOLE_MILLI, format_compute, format_memory
 from jupyter_gpupool.core.turn import Turn
 from jupyter_gpupool.core.wording import (
     describe_device,
     describe_devices,
+    describe_largest,
     describe_lease,
+    describe_none_offered,
+    describe_obstacle,
     describe_size,
     describe_want,
     plural,
@@ -55,7 +58,7 @@ def on_lease_requested(turn: Turn, event: LeaseRequested) -> None:
         hold_ms=event.hold_ms,
     )
     if event.wait_ms == 0 and turn.queue.place_for(lease, turn.now_ms) is None:
-        raise _refused_now(turn, want)
+        raise _refused_now(turn, want, event.owner)
     turn.add(lease)
 
 
@@ -134,28 +137,26 @@ def _check_holder(turn: Turn, event: LeaseRequested, want: Want) -> None:
 def _check_ever_fits(turn: Turn, want: Want) -> None:
     """Refuse what is larger than every device that it could mean."""
     matching = [device for _, device in turn.queue.matching(want)]
-    if not turn.ledger.settled() or any(turn.queue.large_enough(want, it) for it in matching):
+    if not turn.ledger.settled() or any(large_enough(want, it) for it in matching):
         return
-    largest = max(matching, key=lambda it: it.memory_bytes)
-    raise NeverFits(
-        f"{describe_want(want)} never fits: the largest such device, "
-        f"{describe_device(turn.ledger, largest.id)}, has {format_memory(largest.memory_bytes)}.",
-        hint=f"Ask for at most {format_memory(largest.memory_bytes)}.",
-    )
+    limit, hint = describe_largest(turn.ledger, want, matching)
+    raise NeverFits(f"{describe_want(want)} never fits: {limit}.", hint=hint)
 
 
-def _refused_now(turn: Turn, want: Want) -> DoesNotFitNow:
+def _refused_now(turn: Turn, want: Want, owner: str) -> DoesNotFitNow:
     """Say why a request that would not wait is refused, and what would fit."""
     message = f"{describe_want(want)} is not free now."
     usable = turn.queue.usable(want, turn.queue.offered())
     if not usable:
-        none = "No such device is offered at the moment" if turn.ledger.accounts else "No node has joined yet"
-        return DoesNotFitNow(message, hint=f"{none}; ask again without the limit on waiting.")
+        return DoesNotFitNow(message, hint=f"{_none_offered(turn, want)}; ask again and wait.")
     rivals = [it for it in turn.ledger.waiting() if it.want.kind in (None, want.kind)]
     if rivals:
         ahead = plural(len(rivals), "request is", "requests are")
         return DoesNotFitNow(message, hint=f"{ahead} ahead in the queue; ask again and wait.")
-    account, device = max(usable, key=lambda it: (it[0].free_compute_milli, it[0].free_memory_bytes))
+    account, device, bar = turn.queue.nearest(want, owner, usable)
+    if bar is not None and bar is not Obstacle.ROOM:
+        why = describe_obstacle(turn.ledger, account, device, bar)
+        return DoesNotFitNow(message, hint=f"{why[0].upper()}{why[1:]}. Ask again and wait.")
     free = account.free
     enough = want.compute_milli <= free.compute_milli
     needed = memory_for(device, want.compute_milli, want.memory_bytes)
@@ -163,3 +164,14 @@ def _refused_now(turn: Turn, want: Want) -> DoesNotFitNow:
     size = describe_size(free.compute_milli, free.memory_bytes)
     name = describe_device(turn.ledger, device.id)
     return DoesNotFitNow(message, hint=f"Free now on {name}: {size}{short}. Ask for less, or wait.")
+
+
+def _none_offered(turn: Turn, want: Want) -> str:
+    """Say why there is no device at the moment that a request could use."""
+    if not turn.ledger.accounts:
+        return "No node has joined yet"
+    large = [account for account, device in turn.queue.matching(want) if large_enough(want, device)]
+    if not large:
+        return "No such device is in the pool at the moment"
+    why = describe_none_offered(turn.ledger, large)
+    return f"{why[0].upper()}{why[1:]}"

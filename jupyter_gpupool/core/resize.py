@@ -6,17 +6,24 @@ taken; the agent's answer makes the new size the size, or drops it.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from jupyter_gpupool.core.accounts import Account
 from jupyter_gpupool.core.devices import Device
 from jupyter_gpupool.core.errors import DoesNotFitNow, IllegalTransition, NeverFits
 from jupyter_gpupool.core.events import LimitsApplied, LimitsRefused, ResizeRequested
+from jupyter_gpupool.core.fitting import memory_for
 from jupyter_gpupool.core.leases import Lease, LeaseEvent, LeaseState, Share, next_state
 from jupyter_gpupool.core.lifecycle import apply_pending
-from jupyter_gpupool.core.queue import memory_for
 from jupyter_gpupool.core.requests import check_accepting, check_size
-from jupyter_gpupool.core.shares import format_memory
+from jupyter_gpupool.core.shares import format_compute, format_memory
 from jupyter_gpupool.core.turn import Turn
-from jupyter_gpupool.core.wording import describe_device, describe_size
+from jupyter_gpupool.core.wording import (
+    describe_device,
+    describe_instance,
+    describe_size,
+    describe_withheld,
+)
 
 
 def on_resize_requested(turn: Turn, event: ResizeRequested) -> None:
@@ -25,6 +32,7 @@ def on_resize_requested(turn: Turn, event: ResizeRequested) -> None:
     check_size(event.compute_milli, event.memory_bytes)
     _check_state(lease)
     account, device = _device_of(turn, lease)
+    _check_divisible(turn, lease, device, event)
     held = lease.shares[0]
     wanted = Share(
         device_id=held.device_id,
@@ -62,6 +70,18 @@ def _device_of(turn: Turn, lease: Lease) -> tuple[Account, Device]:
     return account, account.device
 
 
+def _check_divisible(turn: Turn, lease: Lease, device: Device, event: ResizeRequested) -> None:
+    """Refuse another size of what is granted whole or not at all."""
+    if not device.whole_only:
+        return
+    raise DoesNotFitNow(
+        f"Lease {lease.id} cannot be resized: it has the whole of {describe_instance(turn.ledger, device)}, "
+        "which is not divided.",
+        hint=f"Release it, and request {format_compute(event.compute_milli)}: "
+        "then the smallest instance or GPU is granted that has it.",
+    )
+
+
 def _check_room(turn: Turn, lease: Lease, account: Account, device: Device, wanted: Share) -> None:
     """Refuse a grow for which there is no room; a dimension that does not grow needs none."""
     held = lease.shares[0]
@@ -74,10 +94,10 @@ def _check_room(turn: Turn, lease: Lease, account: Account, device: Device, want
     more_compute = wanted.compute_milli - held.compute_milli
     more_memory = wanted.memory_bytes - held.memory_bytes
     if max(more_compute, more_memory) > 0:
-        withheld = turn.ledger.withheld(account)
-        if withheld is not None:
+        withheld = describe_withheld(turn.ledger, account)
+        if withheld:
             raise DoesNotFitNow(
-                f"Lease {lease.id} cannot grow now: {name} is withheld ({withheld.value.replace('_', ' ')}).",
+                f"Lease {lease.id} cannot grow now: {withheld}.",
                 hint="It can shrink; or try again later.",
             )
     free = account.free
@@ -95,9 +115,14 @@ def _check_room(turn: Turn, lease: Lease, account: Account, device: Device, want
 def on_limits_applied(turn: Turn, event: LimitsApplied) -> None:
     """Make the size that is in force now the size of the lease."""
     lease = turn.reported(event.lease_id, event.generation, LeaseEvent.LIMITS_APPLIED)
+    want = lease.want
+    if lease.pending:
+        size = lease.pending[0]
+        want = replace(want, compute_milli=size.compute_milli, memory_bytes=size.memory_bytes)
     turn.move(
         lease,
         LeaseEvent.LIMITS_APPLIED,
+        want=want,
         shares=lease.pending or lease.shares,
         pending=(),
         isolation=event.isolation,

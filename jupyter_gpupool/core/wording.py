@@ -1,21 +1,27 @@
 """How the core names things to people: sizes, kinds and devices in its sentences.
 
-Rule of this module: it looks and writes; nothing depends on what it returns.
+Rule of this module: it looks and writes; nothing depends on what it returns. Other owners are never named.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from jupyter_gpupool.core.devices import Device, DeviceKind
+from jupyter_gpupool.core.accounts import Account
+from jupyter_gpupool.core.devices import Device, DeviceKind, Withheld
+from jupyter_gpupool.core.fitting import Obstacle
 from jupyter_gpupool.core.leases import Lease, Want
 from jupyter_gpupool.core.ledger import Ledger
-from jupyter_gpupool.core.shares import format_compute, format_memory
+from jupyter_gpupool.core.shares import WHOLE_MILLI, format_compute, format_memory
 
 #: What people call a device kind.
 KIND_NAMES = {DeviceKind.CPU: "CPU", DeviceKind.CUDA: "CUDA"}
 #: How many devices a sentence lists before it says "and N more".
 _LISTED = 4
+#: How many withheld devices one sentence explains.
+_EXPLAINED = 2
+#: The finest parts that GPUs are split into: an eighth.
+_FINEST = 8
 
 
 def describe_kind(kind: DeviceKind | None) -> str:
@@ -33,6 +39,89 @@ def describe_want(want: Want) -> str:
 def describe_size(compute_milli: int, memory_bytes: int) -> str:
     """Write "0.25 with 3.0 GiB"."""
     return f"{format_compute(compute_milli)} with {format_memory(memory_bytes)}"
+
+
+def describe_part(milli: int) -> str:
+    """Write which part of a GPU an instance is: "2/7 of a GPU" for 285 thousandths (rounded down)."""
+    for parts in range(1, _FINEST + 1):
+        count = -(-milli * parts // WHOLE_MILLI)
+        if WHOLE_MILLI * count // parts == milli:
+            return f"{count}/{parts} of a GPU" if parts > 1 else "a whole GPU"
+    return f"{format_compute(milli)} of a GPU"
+
+
+def describe_instance(ledger: Ledger, device: Device) -> str:
+    """Write "MIG instance cuda0-mig0 (2/7 of a GPU with 20.0 GiB)"."""
+    size = f"{describe_part(device.parent_milli)} with {format_memory(device.memory_bytes)}"
+    return f"MIG instance {describe_device(ledger, device.id)} ({size})"
+
+
+def describe_largest(ledger: Ledger, want: Want, devices: Sequence[Device]) -> tuple[str, str]:
+    """Say how large the largest of some devices is none of which is large enough, and what to ask for.
+
+    Returns
+    -------
+    limit, hint : str
+        "the largest MIG instance is 3/7 of a GPU", and a sentence.
+    """
+    enough = [it for it in devices if not it.whole_only or want.compute_milli <= it.parent_milli]
+    if not enough:
+        milli = max(it.parent_milli for it in devices)
+        most = f"{describe_part(milli)} ({format_compute(milli)})"
+        return f"the largest MIG instance is {describe_part(milli)}", f"Ask for at most {most}."
+    largest = max(enough, key=lambda it: it.memory_bytes)
+    memory = format_memory(largest.memory_bytes)
+    that = " with that much compute" if len(enough) < len(devices) else ""
+    limit = f"the largest such device{that}, {describe_device(ledger, largest.id)}, has {memory}"
+    return limit, f"Ask for at most {memory}."
+
+
+def describe_withheld(ledger: Ledger, account: Account) -> str:
+    """Say why a device is not offered; empty when it is."""
+    why, device = ledger.withheld(account), account.device
+    name = describe_device(ledger, account.device_id)
+    if why is None:
+        return ""
+    if why is Withheld.TAKEN and device is not None:
+        return f"{name} is managed by {device.taken_by}"
+    if why is Withheld.FAILED and device is not None:
+        reason = f": {device.health_reason.rstrip('.')}" if device.health_reason else ""
+        return f"{name} has failed{reason}; it is offered again when it is healthy"
+    if why is Withheld.QUARANTINED:
+        gone = ", ".join(account.overdue)
+        return f"{name} is quarantined: its agent has not confirmed the end of lease {gone}"
+    return f"{name} is not offered: {_WITHHELD[why]}"
+
+
+#: Why a device is not offered, where that is all there is to say.
+_WITHHELD = {
+    Withheld.AGENT_AWAY: "its agent is not connected",
+    Withheld.FENCING: "what is left of ended leases on its node is being detached",
+}
+
+
+def describe_none_offered(ledger: Ledger, accounts: Iterable[Account]) -> str:
+    """Say why none of some devices is offered."""
+    reasons = [why for it in accounts if (why := describe_withheld(ledger, it))]
+    more = len(reasons) - _EXPLAINED
+    shown = "; ".join(reasons[:_EXPLAINED]) + (f"; and {more} more" if more > 0 else "")
+    return f"no such device is offered: {shown}"
+
+
+def describe_obstacle(ledger: Ledger, account: Account, device: Device, bar: Obstacle | None) -> str:
+    """Say what keeps a request from a device: what is free there, or who is in the way."""
+    name = describe_device(ledger, device.id)
+    if bar is Obstacle.OWNER:
+        return f"another owner has leases on {name}, which serves one owner at a time"
+    if bar is Obstacle.LEASES:
+        return f"{name} carries {plural(len(account.leases), 'lease', 'leases')}, as many as it can"
+    if bar is Obstacle.WHOLE:
+        return f"{describe_instance(ledger, device)} is granted whole, and is in use"
+    compute_milli, memory_bytes = account.free_compute_milli, account.free_memory_bytes
+    free = describe_size(compute_milli, memory_bytes) if compute_milli else "nothing"
+    unmanaged = device.unmanaged_bytes or 0
+    used = f" ({format_memory(unmanaged)} is used by processes without a lease)" if unmanaged else ""
+    return f"{free} is free on {name}{used}"
 
 
 def describe_device(ledger: Ledger, device_id: str) -> str:

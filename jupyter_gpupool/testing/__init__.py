@@ -6,8 +6,8 @@ about; time is passed, never slept; everything is real, nothing mocked.
 
 from __future__ import annotations
 
-from jupyter_gpupool.testing.builders import GIB, a_device, a_want, an_isolation
+from jupyter_gpupool.testing.builders import GIB, a_device, a_mig_instance, a_want, an_isolation
 from jupyter_gpupool.testing.driver import PoolDriver
 from jupyter_gpupool.testing.journal import MemoryJournal
 
-__all__ = ["GIB", "MemoryJournal", "PoolDriver", "a_device", "a_want", "an_isolation"]
+__all__ = ["GIB", "MemoryJournal", "PoolDriver", "a_device", "a_mig_instance", "a_want", "an_isolation"]

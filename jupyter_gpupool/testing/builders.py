@@ -5,7 +5,7 @@ Rule of this module: a builder makes one value and knows no pool.
 
 from __future__ import annotations
 
-from jupyter_gpupool.core.devices import Device, DeviceKind
+from jupyter_gpupool.core.devices import Device, DeviceKind, Health
 from jupyter_gpupool.core.leases import Isolation, Resource, Strength, Verified, Want
 
 #: Bytes in a gibibyte, for tests that say sizes.
@@ -21,6 +21,9 @@ def a_device(
     compute_units: int = 8,
     emulated: bool = False,
     unmanaged_bytes: int | None = None,
+    health: Health = Health.HEALTHY,
+    one_owner: bool = False,
+    most_leases: int | None = None,
 ) -> Device:
     """Build a device; its id follows from node and name, its kind from the name unless it is given."""
     kind = kind or (DeviceKind.CUDA if name.startswith("cuda") else DeviceKind.CPU)
@@ -34,6 +37,33 @@ def a_device(
         compute_units=compute_units,
         emulated=emulated,
         unmanaged_bytes=unmanaged_bytes,
+        health=health,
+        one_owner=one_owner,
+        most_leases=most_leases,
+    )
+
+
+def a_mig_instance(
+    name: str = "cuda0-mig0",
+    sevenths: int = 2,
+    *,
+    node_id: str = "node-1",
+    memory_bytes: int = 20 * GIB,
+    compute_units: int = 28,
+) -> Device:
+    """Build a MIG instance of so many sevenths of its GPU, which its name begins with."""
+    parent = name.rpartition("-")[0]
+    return Device(
+        id=f"MIG-{node_id}-{name}",
+        node_id=node_id,
+        name=name,
+        kind=DeviceKind.CUDA,
+        model="Test MIG",
+        memory_bytes=memory_bytes,
+        compute_units=compute_units,
+        parent_id=f"GPU-{node_id}-{parent}",
+        parent_milli=1000 * sevenths // 7,
+        whole_only=True,
     )
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from jupyter_gpupool.core import events as ev
-from jupyter_gpupool.core.devices import DeviceKind, Health
+from jupyter_gpupool.core.devices import Device, DeviceKind, Health
 from jupyter_gpupool.core.effects import PrepareAttach
 from jupyter_gpupool.core.errors import GPUPoolError, RequestRefused
 from jupyter_gpupool.core.leases import EndReason, Holder, LeaseState
@@ -26,7 +26,9 @@ WANTS = st.builds(
     MILLIS,
     memory_bytes=st.none() | MEMORIES,
     kind=st.none() | st.sampled_from(DeviceKind),
-    device=st.sampled_from(["", "", "", "", "", "cuda0", "cuda1", "cpu", "gone"]),
+    device=st.sampled_from(
+        ["", "", "", "", "", "cuda0", "cuda1", "cuda2", "cuda3", "cuda3-mig1", "cpu", "gone"]
+    ),
 )
 #: True three times in four, and once in four.
 MOSTLY = st.sampled_from([True, True, True, False])
@@ -37,6 +39,7 @@ SMALL_WANTS = st.builds(
 WAITS = st.sampled_from([None, None, None, 0, 5_000, 40_000])
 HOLDS = st.sampled_from([None, None, None, None, 1, 20_000, 90_000])
 HOLDERS = st.builds(Holder, key=st.integers(0, 40).map(str), restartable=st.booleans())
+OWNERS = st.sampled_from(["ann", "ann", "bob"])
 TIMES = st.sampled_from([1, 1, 100, 100, 100, 4_000, 4_000, 11_000, 16_000, 31_000, 61_000])
 
 
@@ -48,7 +51,10 @@ class PoolMachine(RuleBasedStateMachine):
         self.world = World()
         self.count = 0
         self.hold(
-            [(a_want(250), Holder(key=f"early-{it}", restartable=it % 2 == 0), None, None) for it in range(4)]
+            [
+                (a_want(250), Holder(key=f"early-{it}", restartable=it % 2 == 0), None, None, "ann")
+                for it in range(4)
+            ]
         )
 
     def pick(self, data: st.DataObject, *states: LeaseState) -> str | None:
@@ -56,11 +62,13 @@ class PoolMachine(RuleBasedStateMachine):
         ids = sorted(it.id for it in self.world.pool.leases.values() if it.state in states)
         return data.draw(st.sampled_from(ids)) if ids else None
 
-    def request_event(self, want: Any, holder: Holder, wait_ms: Any, hold_ms: Any) -> ev.LeaseRequested:
+    def request_event(
+        self, want: Any, holder: Holder, wait_ms: Any, hold_ms: Any, owner: str
+    ) -> ev.LeaseRequested:
         self.count += 1
         return ev.LeaseRequested(
             lease_id=f"lease_{self.count:05d}",
-            owner="ann",
+            owner=owner,
             holder=holder,
             want=want,
             wait_ms=wait_ms,
@@ -70,7 +78,7 @@ class PoolMachine(RuleBasedStateMachine):
 
     # --- owners -----------------------------------------------------------------------------------
 
-    @rule(requests=st.lists(st.tuples(WANTS, HOLDERS, WAITS, HOLDS), min_size=1, max_size=3))
+    @rule(requests=st.lists(st.tuples(WANTS, HOLDERS, WAITS, HOLDS, OWNERS), min_size=1, max_size=3))
     def request(self, requests: list[Any]) -> None:
         for request in requests:
             before = snapshot(self.world.pool)
@@ -79,7 +87,9 @@ class PoolMachine(RuleBasedStateMachine):
             except RequestRefused:
                 assert snapshot(self.world.pool) == before
 
-    @rule(requests=st.lists(st.tuples(SMALL_WANTS, HOLDERS, st.none(), HOLDS), min_size=1, max_size=4))
+    @rule(
+        requests=st.lists(st.tuples(SMALL_WANTS, HOLDERS, st.none(), HOLDS, OWNERS), min_size=1, max_size=4)
+    )
     def hold(self, requests: list[Any]) -> None:
         """Ask for shares and, where they are granted at once, attach without trouble."""
         for request in requests:
@@ -163,13 +173,31 @@ class PoolMachine(RuleBasedStateMachine):
         self.world.sweep(seen, node_id=node_id, asked_ms=self.world.now_ms - age_ms)
 
     @precondition(lambda self: any(it.connected for _, it in self.agents()))
-    @rule(data=st.data(), unmanaged=st.none() | st.integers(0, 90), failed=RARELY)
-    def report_devices(self, data: st.DataObject, unmanaged: int | None, failed: bool) -> None:
-        unmanaged_bytes = None if unmanaged is None else unmanaged * GIB
-        health = Health.FAILED if failed else Health.HEALTHY
-        self.world.report(
-            lambda it: replace(it, unmanaged_bytes=unmanaged_bytes, health=health), self.node(data)
-        )
+    @rule(
+        data=st.data(),
+        unmanaged=st.none() | st.integers(0, 90),
+        health=st.sampled_from([*Health, Health.HEALTHY, Health.HEALTHY]),
+        one_owner=RARELY,
+        most_leases=st.sampled_from([None, None, 1, 3]),
+    )
+    def report_devices(
+        self,
+        data: st.DataObject,
+        unmanaged: int | None,
+        health: Health,
+        one_owner: bool,
+        most_leases: int | None,
+    ) -> None:
+        """Let an agent report other readings, and another way to share its GPUs."""
+
+        def changed(device: Device) -> Device:
+            device = replace(device, health=health, health_reason="XID 79.")
+            device = replace(device, unmanaged_bytes=None if unmanaged is None else unmanaged * GIB)
+            if device.whole_only:
+                return device
+            return replace(device, one_owner=one_owner, most_leases=most_leases)
+
+        self.world.report(changed, self.node(data))
 
     # --- time, crashes, disks -----------------------------------------------------------------------
 
@@ -184,10 +212,10 @@ class PoolMachine(RuleBasedStateMachine):
             self.world.rejoin(node_id)
 
     @precondition(lambda self: self.world.pool.accepting)
-    @rule(want=WANTS, holder=HOLDERS)
-    def fail_to_write(self, want: Any, holder: Holder) -> None:
+    @rule(want=WANTS, holder=HOLDERS, owner=OWNERS)
+    def fail_to_write(self, want: Any, holder: Holder, owner: str) -> None:
         """Lose what could not be written down, and grant nothing until it can."""
-        self.world.say_unwritten(self.request_event(want, holder, None, None))
+        self.world.say_unwritten(self.request_event(want, holder, None, None, owner))
 
     @precondition(lambda self: not self.world.pool.accepting)
     @rule()

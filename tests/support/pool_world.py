@@ -9,9 +9,10 @@ from jupyter_gpupool.core import events as ev
 from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.core.effects import ApplyLimits, Detach, Effect, PrepareAttach
 from jupyter_gpupool.core.errors import GPUPoolError
-from jupyter_gpupool.core.leases import HOLDING
+from jupyter_gpupool.core.leases import HOLDING, Lease
 from jupyter_gpupool.core.pool import Pool
-from jupyter_gpupool.testing import GIB, PoolDriver, a_device
+from jupyter_gpupool.core.shares import WHOLE_MILLI
+from jupyter_gpupool.testing import GIB, PoolDriver, a_device, a_mig_instance
 
 #: Lease id and generation: one process for the pool.
 Process = tuple[str, int]
@@ -21,6 +22,9 @@ DEVICES = (
     a_device("cuda0", memory_bytes=40 * GIB),
     a_device("cuda0", node_id="node-2", memory_bytes=80 * GIB),
     a_device("cuda1", node_id="node-2", memory_bytes=80 * GIB, kind=DeviceKind.CUDA),
+    a_device("cuda2", node_id="node-2", memory_bytes=40 * GIB, one_owner=True, most_leases=3),
+    a_mig_instance("cuda3-mig0", 2, node_id="node-2", memory_bytes=20 * GIB),
+    a_mig_instance("cuda3-mig1", 3, node_id="node-2", memory_bytes=40 * GIB),
 )
 
 
@@ -57,7 +61,19 @@ class World(PoolDriver):
         for effect in effects:
             if isinstance(effect, PrepareAttach | Detach | ApplyLimits):
                 self.deliver(self.agents[effect.node_id], effect)
+            if isinstance(effect, PrepareAttach):
+                self._check_granted(effect.lease)
         return effects
+
+    def _check_granted(self, lease: Lease) -> None:
+        """See that a grant is as large as what was asked for, and whole where nothing is divided."""
+        for share in lease.shares:
+            device = self.pool.device(share.device_id)
+            if device is None or lease.generation > 1:
+                continue
+            assert share.memory_bytes >= (lease.want.memory_bytes or 1), lease
+            whole = share.compute_milli == WHOLE_MILLI and lease.want.compute_milli <= device.parent_milli
+            assert whole if device.whole_only else share.compute_milli == lease.want.compute_milli, lease
 
     def deliver(self, agent: Agent, effect: PrepareAttach | Detach | ApplyLimits) -> None:
         """Hand an order to an agent; one that is away never gets it."""

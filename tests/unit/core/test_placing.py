@@ -16,7 +16,8 @@ from tests.support.pools import MakePool
 
 
 def a_candidate(name: str, free_milli: int, free_gib: int, memory_gib: int = 1) -> Candidate:
-    return Candidate(a_device(name), free_milli, free_gib * GIB, 100, memory_gib * GIB)
+    taken = 100, memory_gib * GIB
+    return Candidate(a_device(name), *taken, free_milli - taken[0], free_gib * GIB - taken[1])
 
 
 def test_best_fit_leaves_the_least_compute() -> None:

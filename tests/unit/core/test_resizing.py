@@ -135,7 +135,7 @@ def test_nothing_is_resized_while_its_agent_is_away(pool: PoolDriver) -> None:
 def test_on_a_device_that_is_withheld_a_lease_may_only_shrink(pool: PoolDriver) -> None:
     lease_id = pool.hold(250)
     pool.report(lambda it: replace(it, health=Health.FAILED))
-    assert "withheld (failed)" in refused(pool, DoesNotFitNow, lease_id, 500)
+    assert "cpu has failed" in refused(pool, DoesNotFitNow, lease_id, 500)
     pool.resize(lease_id, 100)
 
 

@@ -19,17 +19,18 @@ class Candidate(NamedTuple):
     ----------
     device : Device
         The device.
-    free_compute_milli, free_memory_bytes : int
-        What is free on it before the grant.
     compute_milli, memory_bytes : int
         What the request takes.
+    left_milli, left_bytes : int
+        What the grant leaves: of a device that is shared, what is free afterwards; of one that is granted
+        whole, what the request did not ask for (compute in thousandths of the GPU that it is part of).
     """
 
     device: Device
-    free_compute_milli: int
-    free_memory_bytes: int
     compute_milli: int
     memory_bytes: int
+    left_milli: int
+    left_bytes: int
 
 
 #: ``candidates (at least one) -> the chosen one``.

@@ -1,14 +1,15 @@
-"""Fill devices up: keep the largest holes for large requests."""
+"""Fill devices up: keep the largest holes for large requests, and trouble for last."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jupyter_gpupool.core.devices import Health
 from jupyter_gpupool.core.policies.place import Candidate
 
 
 def best_fit(candidates: Sequence[Candidate]) -> Candidate:
-    """Choose the device with the least left over: of compute, then of memory, then by id.
+    """Choose a healthy device with the least left over: of compute, then of memory, then by id.
 
     Parameters
     ----------
@@ -23,8 +24,9 @@ def best_fit(candidates: Sequence[Candidate]) -> Candidate:
     return min(
         candidates,
         key=lambda it: (
-            it.free_compute_milli - it.compute_milli,
-            it.free_memory_bytes - it.memory_bytes,
+            it.device.health is not Health.HEALTHY,
+            it.left_milli,
+            it.left_bytes,
             it.device.id,
         ),
     )

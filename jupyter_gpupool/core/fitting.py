@@ -1,0 +1,89 @@
+"""What a request takes of one device, and what keeps it from a device that is large enough for it.
+
+Rule of this module: it compares one request with one device, and knows nothing of the queue. Of a device that
+is shared a request takes what it asked for; one that is granted whole (a MIG instance) it takes whole, where
+a share of a GPU is at most the part of its GPU that the instance is.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from jupyter_gpupool.core.accounts import Account, too_many
+from jupyter_gpupool.core.devices import Device
+from jupyter_gpupool.core.leases import Want
+from jupyter_gpupool.core.policies.place import Candidate
+from jupyter_gpupool.core.shares import WHOLE_MILLI, proportional_memory
+
+
+class Obstacle(Enum):
+    """What keeps a request from a device that it could use."""
+
+    #: Not as much of it is free.
+    ROOM = "room"
+    #: It is granted whole, and somebody has it.
+    WHOLE = "whole"
+    #: It takes leases of one owner at a time, and somebody else has some on it.
+    OWNER = "owner"
+    #: It carries as many leases as it can.
+    LEASES = "leases"
+
+
+def memory_for(device: Device, compute_milli: int, memory_bytes: int | None) -> int:
+    """Return the memory that a share takes: as asked, else the same fraction as of compute; bytes."""
+    if memory_bytes is not None:
+        return memory_bytes
+    leasable = device.memory_bytes - (device.unmanaged_bytes or 0)
+    return max(1, proportional_memory(compute_milli, leasable))
+
+
+def large_enough(want: Want, device: Device) -> bool:
+    """Whether a request would fit on a device if nothing else were on it."""
+    if device.whole_only and want.compute_milli > device.parent_milli:
+        return False
+    return want.memory_bytes is None or want.memory_bytes <= device.memory_bytes
+
+
+def candidate(account: Account, device: Device, want: Want, owner: str) -> Candidate | None:
+    """Say what a request would take of a device that is `large_enough`; None when it does not fit now."""
+    if device.whole_only:
+        return _whole(account, device, want)
+    left_milli = account.free_compute_milli - want.compute_milli
+    if left_milli < 0:
+        return None
+    memory_bytes = memory_for(device, want.compute_milli, want.memory_bytes)
+    left_bytes = account.free_memory_bytes - memory_bytes
+    if left_bytes < 0 or _barred(account, device, owner) is not None:
+        return None
+    return Candidate(device, want.compute_milli, memory_bytes, left_milli, left_bytes)
+
+
+def _whole(account: Account, device: Device, want: Want) -> Candidate | None:
+    """Say the same of a device that is granted whole: then what was not asked for is left."""
+    memory_bytes = account.free_memory_bytes
+    asked_bytes = want.memory_bytes or 0
+    if account.leases or memory_bytes < max(1, asked_bytes):
+        return None
+    left_milli = device.parent_milli - want.compute_milli
+    return Candidate(device, WHOLE_MILLI, memory_bytes, left_milli, memory_bytes - asked_bytes)
+
+
+def _barred(account: Account, device: Device, owner: str) -> Obstacle | None:
+    """Say what keeps an owner's lease from a device on which there is room for it."""
+    if not (device.one_owner or device.most_leases is not None):
+        return None
+    if device.one_owner and account.owners and account.owners.keys() != {owner}:
+        return Obstacle.OWNER
+    return Obstacle.LEASES if too_many(device, len(account.leases) + 1, 1) else None
+
+
+def obstacle(account: Account, device: Device, want: Want, owner: str) -> Obstacle | None:
+    """Say what keeps a request from a device that is `large_enough`; None when it fits."""
+    if candidate(account, device, want, owner) is not None:
+        return None
+    if device.whole_only and account.leases:
+        return Obstacle.WHOLE
+    memory_bytes = memory_for(device, want.compute_milli, want.memory_bytes)
+    roomy = want.compute_milli <= account.free_compute_milli and memory_bytes <= account.free_memory_bytes
+    barred = _barred(account, device, owner)
+    return barred if roomy and barred is not None else Obstacle.ROOM
