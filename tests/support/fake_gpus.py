@@ -11,78 +11,18 @@ Processes get ``gpus.environment()``.
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import os
-import shutil
-import subprocess
-import tempfile
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
-import pytest
-
+from tests.support.compiled import compiled
+from tests.support.fake_cuda import cuda_environment
 from tests.support.gpu_models import A100, GB10, H100, Model
 
 SOURCES = Path(__file__).resolve().parents[1] / "fakes" / "nvml"
 STATE_VARIABLE = "FAKE_NVML_STATE"
-
-
-def cache_folder() -> Path:
-    """Return our private folder for compiled fakes, below the temporary directory."""
-    folder = Path(tempfile.gettempdir()) / f"jupyter_gpupool-fakes-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
-    if folder.is_symlink() or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        msg = f"{folder} is not a private folder of ours; remove it"
-        raise PermissionError(msg)
-    return folder
-
-
-def compiled(sources: Path, soname: str, *options: str) -> Path:
-    """Compile a folder's C files into a shared library, once per machine; return its path.
-
-    Without a compiler the test is skipped, but fails in continuous integration.
-    """
-    files = sorted([*sources.glob("*.c"), *sources.glob("*.h")])
-    digest = hashlib.sha256(repr(options).encode())
-    for file in files:
-        digest.update(file.name.encode() + b"\0" + file.read_bytes())
-    folder = cache_folder() / digest.hexdigest()[:24]
-    library = folder / soname
-    if library.exists():
-        return library
-    with locked(cache_folder() / "lock"):
-        if not library.exists():
-            _compile([file for file in files if file.suffix == ".c"], library, options)
-    return library
-
-
-def _compile(files: list[Path], library: Path, options: tuple[str, ...]) -> None:
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None:
-        if os.environ.get("CI"):
-            pytest.fail("there is no C compiler for the fake drivers; install gcc and libc6-dev")
-        pytest.skip("there is no C compiler for the fake drivers")
-    library.parent.mkdir(exist_ok=True)
-    fresh = library.with_name(f"{library.name}.{os.getpid()}")
-    flags = ["-shared", "-fPIC", "-O1", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wl,-Bsymbolic"]
-    command = [compiler, *flags, f"-Wl,-soname,{library.name}", "-o", str(fresh), *map(str, files)]
-    done = subprocess.run([*command, "-lpthread", *options], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    fresh.rename(library)
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold a file's lock, across processes."""
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 class FakeGPUs:
@@ -111,19 +51,13 @@ class FakeGPUs:
     @property
     def library(self) -> str:
         """Path of the compiled library."""
-        return str(compiled(SOURCES, "libnvidia-ml.so.1"))
-
-    @property
-    def live(self) -> Path:
-        """Folder in which processes that use a GPU put a file each (see tests/fakes/nvml/state.h)."""
-        return self.state.with_name(self.state.name + ".live")
+        return str(compiled("libnvidia-ml.so.1", sorted(SOURCES.iterdir())))
 
     def environment(self) -> dict[str, str]:
-        """Return the environment in which a child process finds these GPUs."""
-        path = os.pathsep.join(
-            filter(None, [str(Path(self.library).parent), os.environ.get("LD_LIBRARY_PATH", "")])
-        )
-        return {"LD_LIBRARY_PATH": path, STATE_VARIABLE: str(self.state)}
+        """Return the whole environment in which a child process finds these GPUs, and CUDA."""
+        made = cuda_environment(self.state)
+        made["LD_LIBRARY_PATH"] = os.pathsep.join([str(Path(self.library).parent), made["LD_LIBRARY_PATH"]])
+        return made
 
     def __enter__(self) -> FakeGPUs:
         """Let this process see the GPUs."""
@@ -153,6 +87,7 @@ class FakeGPUs:
         self.add(H100)
         gpu = f"gpu{self._count - 1}"
         self.set(f"{gpu}.nvmlDeviceGetMigMode", "1 1")
+        self.set(f"{gpu}.mig_mode", 1)
         for name in ("nvmlDeviceGetUtilizationRates", "usage"):
             self.set(f"{gpu}.{name}", "!3")
         for index, profile in enumerate(profiles or ("3g.40gb", "2g.20gb", "1g.10gb")):
@@ -194,6 +129,7 @@ class FakeGPUs:
             "uuid": self.uuid(gpu, index),
             "name": f"{self._values[f'{gpu}.name']} MIG {profile}",
             "attributes": f"{multiprocessors} {slices} {slices} 0 {slices} 0 {slices} {slices} {memory_mb}",
+            "multiprocessors": str(multiprocessors),
             "memory.total": str(memory_mb * 2**20),
             "memory.reserved": str(64 * 2**20),
             "nvmlDeviceGetGpuInstanceId": str(index + 1),
@@ -254,21 +190,18 @@ class FakeGPUs:
         """Let it come back."""
         return self.unset(f"gpu{gpu}.all")
 
-    def use(
-        self, device_uuid: str, pid: int, memory_bytes: int, *, mps: bool = False, start: int = 0
-    ) -> None:
-        """Let a living process use a device, as the fake CUDA does; it vanishes with the process."""
-        self.live.mkdir(exist_ok=True)
-        line = f"{device_uuid} {pid} {start} {memory_bytes} {int(mps)}\n"
-        _replace(self.live / f"test-{pid}-{device_uuid}", line)
+    def use(self, device_uuid: str, pid: int, memory_bytes: int, *, mps: bool = False) -> None:
+        """Let a living process have a context on one device, as the fake CUDA notes it."""
+        folder = self.state.with_name(self.state.name + ".cuda")
+        folder.mkdir(exist_ok=True)
+        start = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        _replace(folder / str(pid), f"start {start}\nmps {int(mps)}\ncontext {device_uuid} {memory_bytes}\n")
 
-    def changed(self) -> dict[str, str]:
-        """Return what functions of the library changed (memory limits, compute modes), by key."""
-        path = self.state.with_name(self.state.name + ".set")
-        if not path.exists():
-            return {}
-        pairs = (line.partition(" ") for line in path.read_text().splitlines())
-        return {key: value for key, _, value in pairs}
+    def limits(self) -> dict[tuple[str, str], tuple[int, int]]:
+        """Return the memory limits that were set: (soft, hard) by UUID and control group, the last counts."""
+        path = self.state.with_name(self.state.name + ".limits")
+        lines = path.read_text().splitlines() if path.exists() else []
+        return {(one[0], one[1]): (int(one[2]), int(one[3])) for one in (line.split(" ") for line in lines)}
 
     def _write(self) -> None:
         lines = [f"{key} {value}" for key, value in self._values.items()]

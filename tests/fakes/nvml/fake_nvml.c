@@ -16,6 +16,8 @@
  *   gpu0.field.82 61                            nvmlDeviceGetFieldValues, with ".scope" for a scope
  *   gpu0.gpm.2 31.5                             GPM metrics; gpu0.nvmlGpmQueryDeviceSupport 1
  *   gpu0.usage 4711:30:12:0:0                   pid:sm:memory:encoder:decoder, %
+ *   gpu0.compute_mode 0                         also exclusive_process, prohibited
+ *   gpu0.nvmlDeviceGetPowerUsage ~500 71000     the answer after 500 ms
  *   events 1:79@0 2:63@1:8                      number:XID@gpu[:event type]
  */
 #define _GNU_SOURCE

@@ -3,9 +3,7 @@
 #include "state.h"
 
 #include <stdio.h>
-
-int numbers_of(const struct device *device, const char *function, const char *arguments,
-               unsigned long long *first, unsigned long long *second);
+#include <stdlib.h>
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -51,7 +49,6 @@ ONE(u32, nvmlDeviceGetBoardId)
 ONE(u32, nvmlDeviceGetBrand)
 ONE(u32, nvmlDeviceGetBusType)
 ONE(u32, nvmlDeviceGetComputeInstanceId)
-ONE(u32, nvmlDeviceGetComputeMode)
 ONE(u32, nvmlDeviceGetCurrPcieLinkGeneration)
 ONE(u32, nvmlDeviceGetCurrPcieLinkWidth)
 ONE(u32, nvmlDeviceGetDisplayActive)
@@ -112,6 +109,17 @@ TWO(u32, nvmlDeviceGetJpgUtilization)
 TWO(u32, nvmlDeviceGetMigMode)
 TWO(u32, nvmlDeviceGetOfaUtilization)
 TWO(u32, nvmlDeviceGetPowerManagementLimitConstraints)
+
+/* "compute_mode" by its number or its name, as the fake CUDA reads it too. */
+int nvmlDeviceGetComputeMode(struct device *device, u32 *value)
+{
+    int refused = before(__func__, device);
+    const char *mode = refused ? NULL : device_get(device, "compute_mode");
+    if (refused || (refused = error_of(mode)))
+        return refused;
+    *value = *mode == 'e' ? 3 : *mode == 'p' ? 2 : *mode == 'd' ? 0 : (u32)atoi(mode);
+    return SUCCESS;
+}
 
 struct utilization {
     u32 gpu, memory;

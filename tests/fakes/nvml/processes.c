@@ -6,8 +6,6 @@
 #include <string.h>
 #include <time.h>
 
-int before(const char *function, const struct device *device);
-
 /* As the library writes an entry; drivers of branch 535 wrote eight bytes more under the same name. */
 struct entry {
     unsigned pid;

@@ -2,13 +2,11 @@
 #include "state.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,7 +19,7 @@ struct entry {
 };
 
 struct table {
-    char *text, *overrides;
+    char *text;
     struct entry *buckets[BUCKETS];
     struct entry *entries;
 };
@@ -31,9 +29,9 @@ static struct table *kept[KEPT_TABLES]; /* older ones stay a while: others may s
 static unsigned generation;
 static struct table *volatile current;
 static char current_path[4096];
-static struct stat seen_state, seen_overrides;
+static struct stat seen;
 
-static const char *state_path(void)
+const char *state_path(void)
 {
     const char *path = getenv("FAKE_NVML_STATE");
     return path && *path ? path : NULL;
@@ -69,10 +67,11 @@ static char *slurp(const char *path)
 }
 
 /* Later lines win, so they are put in front. */
-static size_t read_lines(struct table *table, size_t used, char *text)
+static void read_lines(struct table *table)
 {
-    char *rest = text, *line;
-    while (text && (line = strsep(&rest, "\n"))) {
+    char *rest = table->text, *line;
+    size_t used = 0;
+    while (rest && (line = strsep(&rest, "\n"))) {
         line += strspn(line, " \t");
         if (!*line || *line == '#')
             continue;
@@ -87,7 +86,6 @@ static size_t read_lines(struct table *table, size_t used, char *text)
         *entry = (struct entry){table->buckets[at], line, value};
         table->buckets[at] = entry;
     }
-    return used;
 }
 
 static size_t count_lines(const char *text)
@@ -100,18 +98,13 @@ static size_t count_lines(const char *text)
 
 static void load(const char *path)
 {
-    char overrides[4200];
-    snprintf(overrides, sizeof overrides, "%s.set", path);
     struct table *table = calloc(1, sizeof *table);
     table->text = slurp(path);
-    table->overrides = slurp(overrides);
-    table->entries = calloc(count_lines(table->text) + count_lines(table->overrides), sizeof(struct entry));
-    size_t used = read_lines(table, 0, table->text);
-    read_lines(table, used, table->overrides);
+    table->entries = calloc(count_lines(table->text), sizeof(struct entry));
+    read_lines(table);
     struct table **slot = &kept[generation++ % KEPT_TABLES];
     if (*slot) {
         free((*slot)->text);
-        free((*slot)->overrides);
         free((*slot)->entries);
         free(*slot);
     }
@@ -129,19 +122,14 @@ static int same_file(const struct stat *a, const struct stat *b)
 int state_refresh(void)
 {
     const char *path = state_path();
-    struct stat now = {0}, changes = {0};
+    struct stat now;
     if (!path || stat(path, &now))
         return -1;
-    char overrides[4200];
-    snprintf(overrides, sizeof overrides, "%s.set", path);
-    stat(overrides, &changes);
     pthread_mutex_lock(&guard);
-    if (!current || strcmp(path, current_path) || !same_file(&now, &seen_state) ||
-        !same_file(&changes, &seen_overrides)) {
+    if (!current || strcmp(path, current_path) || !same_file(&now, &seen)) {
         load(path);
         snprintf(current_path, sizeof current_path, "%s", path);
-        seen_state = now;
-        seen_overrides = changes;
+        seen = now;
     }
     pthread_mutex_unlock(&guard);
     return 0;
@@ -181,12 +169,17 @@ const char *device_get(const struct device *device, const char *format, ...)
 
 int error_of(const char *value)
 {
+    if (value && *value == '~')
+        usleep((useconds_t)atoi(value + 1) * 1000);
     return !value ? NOT_SUPPORTED : *value == '!' ? atoi(value + 1) : SUCCESS;
 }
 
 int next_number(const char **list, unsigned long long *number)
 {
-    const char *at = *list + strcspn(*list, "-0123456789");
+    const char *at = *list;
+    if (*at == '~')
+        at += 1 + strspn(at + 1, "0123456789");
+    at += strcspn(at, "-0123456789");
     if (!*at)
         return 0;
     char *end;
@@ -195,33 +188,7 @@ int next_number(const char **list, unsigned long long *number)
     return 1;
 }
 
-int state_put(const char *key, const char *value)
-{
-    const char *path = state_path();
-    if (!path)
-        return -1;
-    char lock[4200], overrides[4200], fresh[4200];
-    snprintf(lock, sizeof lock, "%s.lock", path);
-    snprintf(overrides, sizeof overrides, "%s.set", path);
-    snprintf(fresh, sizeof fresh, "%s.set.%d", path, (int)getpid());
-    int locked = open(lock, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
-    if (locked < 0 || flock(locked, LOCK_EX))
-        return -1;
-    char *old = slurp(overrides), *rest = old, *line;
-    FILE *file = fopen(fresh, "we");
-    size_t length = strlen(key);
-    while (file && old && (line = strsep(&rest, "\n")))
-        if (*line && !(!strncmp(line, key, length) && line[length] == ' '))
-            fprintf(file, "%s\n", line);
-    if (file && value)
-        fprintf(file, "%s %s\n", key, value);
-    int failed = !file || fclose(file) || rename(fresh, overrides);
-    free(old);
-    close(locked);
-    return failed ? -1 : 0;
-}
-
-/* Field 22 of /proc/PID/stat, the start of a process; 0 when it is gone. */
+/* Field 22 of /proc/PID/stat, the start of a process; 0 when it is gone or a zombie. */
 static unsigned long long start_of(unsigned pid)
 {
     char path[64], line[1024];
@@ -232,7 +199,9 @@ static unsigned long long start_of(unsigned pid)
     size_t got = fread(line, 1, sizeof line - 1, file);
     fclose(file);
     line[got] = 0;
-    char *at = strrchr(line, ')');
+    char *at = strrchr(line, ')'); /* the name before it may hold anything */
+    if (!at || at[2] == 'Z' || at[2] == 'X')
+        return 0;
     for (int field = 2; at && field < 22; field++)
         at = strchr(at + 1, ' ');
     return at ? strtoull(at + 1, NULL, 10) : 0;
@@ -263,36 +232,38 @@ static size_t listed(const struct device *device, struct process *into)
     return count;
 }
 
-static size_t live_in(const char *path, const char *uuid, struct process *into, size_t room)
+/* What one process has on a device. */
+static int has(const char *path, unsigned pid, const char *uuid, struct process *into)
 {
     char *text = slurp(path), *rest = text, *line;
-    size_t count = 0;
-    while (text && count < room && (line = strsep(&rest, "\n"))) {
+    unsigned long long start = 0, bytes;
+    int found = 0;
+    *into = (struct process){.pid = pid, .gpu_instance = ~0u, .compute_instance = ~0u};
+    while (rest && (line = strsep(&rest, "\n"))) {
         char of[128];
-        unsigned long long start = 0;
-        struct process one = {.gpu_instance = ~0u, .compute_instance = ~0u};
-        if (sscanf(line, "%127s %u %llu %llu %d", of, &one.pid, &start, &one.bytes, &one.mps) < 4)
-            continue;
-        if (!strcmp(of, uuid) && start_of(one.pid) && (!start || start_of(one.pid) == start))
-            into[count++] = one;
+        sscanf(line, "start %llu", &start);
+        sscanf(line, "mps %d", &into->mps);
+        if (sscanf(line, "context %127s %llu", of, &bytes) == 2 && !strcmp(of, uuid))
+            found = 1, into->bytes = bytes;
     }
     free(text);
-    return count;
+    return found && start && start_of(pid) == start;
 }
 
-static size_t live(const struct device *device, struct process *into, size_t room)
+static size_t living(const struct device *device, struct process *into, size_t room)
 {
     const char *path = state_path(), *uuid = device_get(device, "uuid");
     char folder[4200];
-    snprintf(folder, sizeof folder, "%s.live", path ? path : "");
+    snprintf(folder, sizeof folder, "%s.cuda", path ? path : "");
     DIR *directory = path && uuid ? opendir(folder) : NULL;
     size_t count = 0;
-    for (struct dirent *file; directory && (file = readdir(directory));) {
-        char full[4600];
-        if (file->d_name[0] == '.')
+    for (struct dirent *file; directory && count < room && (file = readdir(directory));) {
+        char full[4600], *end;
+        unsigned long pid = strtoul(file->d_name, &end, 10);
+        if (!pid || *end)
             continue;
         snprintf(full, sizeof full, "%s/%s", folder, file->d_name);
-        count += live_in(full, uuid, into + count, room - count);
+        count += (size_t)has(full, (unsigned)pid, uuid, into + count);
     }
     if (directory)
         closedir(directory);
@@ -302,7 +273,7 @@ static size_t live(const struct device *device, struct process *into, size_t roo
 size_t processes_on(const struct device *device, struct process *into)
 {
     size_t count = listed(device, into);
-    count += live(device, into + count, MOST_PROCESSES - count);
+    count += living(device, into + count, MOST_PROCESSES - count);
     return count;
 }
 
@@ -311,7 +282,7 @@ unsigned long long memory_used_on(const struct device *device)
     struct process found[MOST_PROCESSES];
     const char *fixed = device_get(device, "memory.used");
     unsigned long long sum = fixed ? strtoull(fixed, NULL, 10) : 0;
-    size_t count = fixed ? live(device, found, MOST_PROCESSES) : processes_on(device, found);
+    size_t count = fixed ? living(device, found, MOST_PROCESSES) : processes_on(device, found);
     for (size_t i = 0; i < count; i++)
         sum += found[i].bytes == ~0ull ? 0 : found[i].bytes;
     for (int i = 0; device->instance < 0 && i < MOST_INSTANCES; i++) {

@@ -1,11 +1,11 @@
 /* The state of the fake driver: a text file that tests write, read again whenever it has changed.
  *
- * $FAKE_NVML_STATE is the file: one "key value" a line, '#' starts a comment. Beside it, all optional:
- *   $FAKE_NVML_STATE.set    what functions that change something wrote, in the same form; it wins
- *   $FAKE_NVML_STATE.live/  one file for each process that uses a GPU now, of lines
- *                           "uuid pid start_ticks bytes mps"; an entry whose process is gone counts no more
- *   $FAKE_NVML_STATE.lock   locked (flock) while .set is rewritten
- * Every writer replaces the file (rename), so that a reader sees the old one or the new one.
+ * $FAKE_NVML_STATE (here S) is the file: one "key value" a line, '#' starts a comment. Beside it:
+ *   S.cuda/PID  one file for each process that uses CUDA now, written by the fake CUDA: lines "start TICKS",
+ *               "mps 0|1", "context UUID BYTES"; an entry whose process is gone counts no more
+ *   S.limits    what nvmlDeviceSetMemoryLimits_v1 was told, one line "UUID GROUP SOFT HARD" each time
+ *   S.lock      locked (flock) while .limits is written
+ * Who writes the state file replaces it (rename), so that a reader sees the old one or the new one.
  */
 #ifndef FAKE_STATE_H
 #define FAKE_STATE_H
@@ -37,7 +37,12 @@ struct process {
     unsigned gpu_instance, compute_instance;
 };
 
-/* Read the files again if they changed. 0 when there is a state. */
+#pragma GCC visibility push(hidden)
+
+/* The path of the state file, or NULL. */
+const char *state_path(void);
+
+/* Read the file again if it changed. 0 when there is a state. */
 int state_refresh(void);
 
 /* The value of a key (printf), or NULL. Valid until the next refreshes by a good many. */
@@ -47,19 +52,25 @@ const char *state_get(const char *format, ...) __attribute__((format(printf, 1, 
 const char *device_get(const struct device *device, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The error that a value stands for ("!3"), else 0; NOT_SUPPORTED for NULL. */
+/* The error that a value stands for ("!3"), else 0; NOT_SUPPORTED for NULL. "~500 41" is 41 after 500 ms. */
 int error_of(const char *value);
 
 /* The next number of a list that is separated by anything else; 0 at its end. */
 int next_number(const char **list, unsigned long long *number);
 
-/* Write "key value" into .set, or take the key out of it (value NULL). 0 when written. */
-int state_put(const char *key, const char *value);
-
 /* Collect the processes on a device, and on a GPU's instances. */
 size_t processes_on(const struct device *device, struct process *into);
 
-/* The sum of their memory that comes from live processes only, or also from the listed ones. */
+/* The memory in use: "memory.used", or else the sum over the listed processes; and what the living ones use. */
 unsigned long long memory_used_on(const struct device *device);
+
+/* Errors that come before the answer of a function: the library's, the driver's, the device's. */
+int before(const char *function, const struct device *device);
+
+/* Up to two numbers of a getter, looked up with its arguments (".0.1") first, then without. */
+int numbers_of(const struct device *device, const char *function, const char *arguments,
+               unsigned long long *first, unsigned long long *second);
+
+#pragma GCC visibility pop
 
 #endif
