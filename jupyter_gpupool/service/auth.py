@@ -6,7 +6,7 @@ Rule of this module: identity comes from the token alone, never from a body, a q
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from jupyter_gpupool.core.errors import GPUPoolError
@@ -39,10 +39,13 @@ class Principal:
         The owner.
     kernel_id : str
         The one kernel whose leases may be touched; empty for all of the owner's.
+    administrator : bool
+        Whether the names of other owners may be seen.
     """
 
     owner: str
     kernel_id: str = ""
+    administrator: bool = False
 
     def may_touch(self, lease: Lease) -> bool:
         """Whether a lease is this principal's own."""
@@ -56,10 +59,13 @@ class Authenticator:
     ----------
     owners : mapping of str to str
         Owner to token.
+    administrators : collection of str
+        The owners who may see the names of others: who runs the service reads its journal anyway.
     """
 
-    def __init__(self, owners: Mapping[str, str]) -> None:
+    def __init__(self, owners: Mapping[str, str], administrators: Collection[str] = ()) -> None:
         self._owners = dict(owners)
+        self._administrators = frozenset(administrators)
         self._generations: OrderedDict[tuple[str, str], int] = OrderedDict()
 
     def principal(self, header: str | None) -> Principal:
@@ -84,7 +90,7 @@ class Authenticator:
                 found = owner
         if found is None:
             raise Unauthenticated("This token is not one of this pool.", hint="Ask for the present one.")
-        return Principal(owner=found)
+        return Principal(owner=found, administrator=found in self._administrators)
 
     def _kernel(self, token: str) -> Principal:
         claim = tokens.read_claim(token)

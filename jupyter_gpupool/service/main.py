@@ -145,7 +145,7 @@ class _Service:
         settings = self._settings
         owners = {settings.owner: paths.owner_token(settings.runtime), **settings.tokens}
         return Context(
-            auth=Authenticator(owners),
+            auth=Authenticator(owners, administrators={settings.owner}),
             desk=self.desk,
             host=self.host,
             views=self.views,

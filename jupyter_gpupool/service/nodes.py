@@ -13,9 +13,11 @@ from jupyter_gpupool.protocol.documents import ReadingsDoc
 from jupyter_gpupool.protocol.messages import (
     ApplyRefusedReport,
     DetachedReport,
+    DeviceSample,
     DevicesReport,
     ExitedReport,
     HelloReport,
+    LeaseSample,
     Report,
     SampleReport,
 )
@@ -33,8 +35,9 @@ class NodeEntry:
     hostname: str
     socket: str
     devices: dict[str, Device]
-    readings: dict[str, ReadingsDoc] = field(default_factory=dict)
-    lease_memory: dict[str, int | None] = field(default_factory=dict)
+    #: The newest telemetry, by device, and by lease.
+    samples: dict[str, DeviceSample] = field(default_factory=dict)
+    lease_samples: dict[str, LeaseSample] = field(default_factory=dict)
 
 
 class NodeBook:
@@ -80,10 +83,10 @@ class NodeBook:
         entry = self.nodes.get(node_id)
         if entry is None:
             return False
-        entry.lease_memory = {lease.lease_id: lease.memory_used_bytes for lease in report.leases}
+        entry.lease_samples = {lease.lease_id: lease for lease in report.leases}
         changed = False
         for sample in report.devices:
-            entry.readings[sample.device_id] = sample.readings
+            entry.samples[sample.device_id] = sample
             device = entry.devices.get(sample.device_id)
             if device is not None and _moved(device, sample.unmanaged_bytes):
                 entry.devices[device.id] = _with_unmanaged(device, sample.unmanaged_bytes)
@@ -93,13 +96,14 @@ class NodeBook:
     def memory_used(self, lease: Lease) -> int | None:
         """Return what a lease's holder uses, bytes; None when that is not known."""
         entry = self.nodes.get(lease.node_id)
-        return entry.lease_memory.get(lease.id) if entry else None
+        sample = entry.lease_samples.get(lease.id) if entry else None
+        return sample.memory_used_bytes if sample else None
 
     def reading(self, device: Device) -> ReadingsDoc:
         """Return the newest readings of a device; all None when there are none."""
         entry = self.nodes.get(device.node_id)
-        found = entry.readings.get(device.id) if entry else None
-        return found if found is not None else ReadingsDoc()
+        sample = entry.samples.get(device.id) if entry else None
+        return sample.readings if sample is not None else ReadingsDoc()
 
 
 def _moved(device: Device, unmanaged_bytes: int | None) -> bool:
