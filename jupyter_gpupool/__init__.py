@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jupyter_gpupool.kernel.api import Lease, connect, current, devices, pool, request
+    from jupyter_gpupool.kernel.api import connect, current, devices, pool, request
+    from jupyter_gpupool.kernel.lease import Lease
 
 __all__ = ["Lease", "__version__", "connect", "current", "devices", "pool", "request"]
 
 #: Public name -> the module that defines it.
 _PUBLIC = {
-    "Lease": "jupyter_gpupool.kernel.api",
+    "Lease": "jupyter_gpupool.kernel.lease",
     "connect": "jupyter_gpupool.kernel.api",
     "current": "jupyter_gpupool.kernel.api",
     "devices": "jupyter_gpupool.kernel.api",

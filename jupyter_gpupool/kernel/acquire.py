@@ -18,11 +18,13 @@ from msgspec import structs
 
 from jupyter_gpupool.client.errors import PoolUnreachable
 from jupyter_gpupool.client.sync import PoolClient
+from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.core.errors import GPUPoolError, UnknownLease
 from jupyter_gpupool.core.leases import EndReason, LeaseState
 from jupyter_gpupool.core.shares import format_compute, format_duration
 from jupyter_gpupool.kernel.attach import AppliedSettings, show_ticket
 from jupyter_gpupool.kernel.errors import AgentSilent, AttachRefused, RequestEnded
+from jupyter_gpupool.kernel.frameworks import installed
 from jupyter_gpupool.kernel.progress import WaitingLine
 from jupyter_gpupool.protocol.documents import AttachDoc, LeaseDoc, LeaseRequest
 from jupyter_gpupool.protocol.messages import AttachReply
@@ -64,6 +66,7 @@ class Acquisition:
         self._client = client
         self._line = line
         self._settings = AppliedSettings()
+        self._frameworks: dict[str, str] = {}
         self._first_shown: float | None = None
         self._began = time.monotonic()
         self._deadline: float | None = None
@@ -106,7 +109,7 @@ class Acquisition:
     def _until_active(self, doc: LeaseDoc) -> LeaseDoc:
         """Follow the lease until it is in force."""
         while doc.state in (LeaseState.QUEUED, LeaseState.ATTACHING):
-            reply = self._attach(doc.attach) if doc.attach is not None else None
+            reply = self._attach(doc, doc.attach) if doc.attach is not None else None
             if reply is not None:
                 # the grant is in the journal and the limits are in force: the pool hears of it meanwhile
                 doc = structs.replace(
@@ -122,18 +125,20 @@ class Acquisition:
             return doc
         raise _ended(doc)
 
-    def _attach(self, attach: AttachDoc) -> AttachReply | None:
+    def _attach(self, doc: LeaseDoc, attach: AttachDoc) -> AttachReply | None:
         """Show the ticket; None when the agent cannot take it now, and is asked again at the next poll."""
         now = time.monotonic()
+        if doc.kind is DeviceKind.CUDA:
+            self._frameworks = installed()
         self._first_shown = now if self._first_shown is None else self._first_shown
         try:
-            reply = show_ticket(attach)
+            reply = show_ticket(attach, frameworks=self._frameworks)
         except (AgentSilent, AttachRefused) as error:
             final = isinstance(error, AttachRefused) and error.code != _STALE
             if final or now - self._first_shown > ATTACH_SECONDS:
                 raise
             return None
-        self._settings.apply(reply)
+        self._settings.apply(reply, self._frameworks)
         return reply
 
     def _cancel(self, body: LeaseRequest, key: str, lease_id: str) -> None:

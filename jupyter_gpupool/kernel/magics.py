@@ -17,30 +17,32 @@ from jupyter_gpupool.core.shares import format_duration
 from jupyter_gpupool.kernel import api, render
 from jupyter_gpupool.kernel.cell import run_cell
 from jupyter_gpupool.kernel.commands import HelpShown, cell_parser, parse, parse_line
+from jupyter_gpupool.kernel.lease import Lease
 from jupyter_gpupool.kernel.process import this_process
+from jupyter_gpupool.kernel.words import line, share_of
 
 
-def run_line(line: str) -> Any:
-    """Run ``%gpupool LINE``; what it returns is displayed."""
+def run_line(text: str) -> Any:
+    """Run ``%gpupool TEXT``; what it returns is displayed."""
     __tracebackhide__ = True
     try:
         with plain_errors():
-            arguments = parse_line(line)
+            arguments = parse_line(text)
             return _COMMANDS[arguments.command](arguments)
     except HelpShown:
         return None
 
 
-def run_cell_under_lease(shell: Any, line: str, body: str) -> None:
-    """Run ``%%gpupool LINE``: a lease for this cell only, released also when it fails."""
+def run_cell_under_lease(shell: Any, text: str, body: str) -> None:
+    """Run ``%%gpupool TEXT``: a lease for this cell only, released also when it fails."""
     __tracebackhide__ = True
     try:
         with plain_errors():
-            lease = _request(parse(cell_parser(), line))
+            lease = _request(parse(cell_parser(), text))
     except HelpShown:
         return
     with lease:
-        print(f"This cell has {render.line(lease.doc)}.")  # noqa: T201 - the cell's output
+        print(f"This cell has {line(lease.doc)}.")  # noqa: T201 - the cell's output
         run_cell(shell, body)
 
 
@@ -68,7 +70,7 @@ def _show_pool(_: Namespace) -> render.Rendering:
     return render.pool(api.pool(), _here())
 
 
-def _request(arguments: Namespace) -> api.Lease:
+def _request(arguments: Namespace) -> Lease:
     return api.request(
         arguments.share,
         memory=arguments.memory,
@@ -79,14 +81,14 @@ def _request(arguments: Namespace) -> api.Lease:
     )
 
 
-def _resize(arguments: Namespace) -> api.Lease:
+def _resize(arguments: Namespace) -> Lease:
     lease = this_process().only_lease(_kind(arguments))
     return lease.resize(arguments.share, memory=arguments.memory)
 
 
 def _release(arguments: Namespace) -> render.Rendering:
     lease = this_process().only_lease(_kind(arguments))
-    share = render.share_of(lease.doc)
+    share = share_of(lease.doc)
     lease.release()
     held = format_duration(lease.doc.held_seconds)
     return render.sentence(f"Released {share} after {held}.")
@@ -97,7 +99,7 @@ def _why(arguments: Namespace) -> render.Rendering:
     if this_process().held or kind is not None:
         lease = this_process().only_lease(kind)
         reason = lease.why() or lease.state.value
-        return render.sentence(f"{reason.rstrip('.')} ({render.share_of(lease.doc)}).")
+        return render.reason(lease.shown_doc, f"{reason.rstrip('.')} ({share_of(lease.doc)}).")
     waiting = [entry for entry in api.pool().queue if entry.mine]
     if not waiting:
         return render.sentence("This process holds no lease, and none of your requests waits.")
@@ -107,7 +109,8 @@ def _why(arguments: Namespace) -> render.Rendering:
 
 
 def _devices(_: Namespace) -> render.Rendering:
-    return render.tables([render.devices(api.devices())])
+    docs = api.devices()
+    return render.tables([render.devices(docs)], render.device_notes(docs))
 
 
 def _usage(_: Namespace) -> render.Rendering:

@@ -20,7 +20,8 @@ from jupyter_gpupool.kernel.errors import NothingHeld, WhichLease
 
 if TYPE_CHECKING:
     from jupyter_gpupool.core.devices import DeviceKind
-    from jupyter_gpupool.kernel.api import Lease
+    from jupyter_gpupool.kernel.companion import Companion
+    from jupyter_gpupool.kernel.lease import Lease
 
 #: How long a pool that was just started may take until its first device is shown, seconds.
 _FIRST_NODE_SECONDS = 10.0
@@ -47,6 +48,7 @@ class Process:
         self.held: dict[str, Lease] = {}
         self._client: PoolClient | None = None
         self._explicit: tuple[str, str | None] | None = None
+        self._companion: Companion | None = None
 
     def use(self, url: str, token: str | None) -> None:
         """Use this pool, whatever else there is."""
@@ -69,21 +71,44 @@ class Process:
         while not client.devices() and time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS)
 
-    def _find(self) -> Connection:
+    def _find(self, *, autostart: bool = True) -> Connection:
         url, token = self._explicit or (None, None)
-        return find_pool(url, token)
+        return find_pool(url, token, autostart=autostart)
 
-    def hold(self, lease: Lease) -> None:
-        """Note that a lease is in force here."""
+    def hold(self, lease: Lease, *, cell_runs: bool = True) -> None:
+        """Note that a lease is in force here, and follow what the pool says of it.
+
+        Parameters
+        ----------
+        lease : Lease
+            The lease.
+        cell_runs : bool
+            False when no cell runs now (a kernel that starts).
+        """
         self.held[lease.id] = lease
-        if (shell := running_shell()) is not None:
+        shell = running_shell()
+        if shell is not None:
             from jupyter_gpupool.kernel.oom import translate_in
 
             translate_in(shell, self)
+        if self._client is not None:
+            self._the_companion(self._client, shell, cell_runs).follow(lease)
+
+    def _the_companion(self, client: PoolClient, shell: object | None, cell_runs: bool) -> Companion:
+        """Return the one companion of this process, made when it is first needed."""
+        if self._companion is None:
+            from jupyter_gpupool.kernel.companion import Companion
+            from jupyter_gpupool.kernel.notices import NoticeBoard
+
+            board = NoticeBoard(shell, running=cell_runs)
+            self._companion = Companion(lambda: self._find(autostart=False), client.connection, board)
+        return self._companion
 
     def drop(self, lease: Lease) -> None:
         """Note that it is not any more."""
         self.held.pop(lease.id, None)
+        if self._companion is not None:
+            self._companion.leave(lease.id)
         shell = running_shell()
         if shell is not None and not self.held:
             from jupyter_gpupool.kernel.oom import stop_translating_in

@@ -13,8 +13,8 @@ from typing import Any
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.core.leases import LeaseState
 from jupyter_gpupool.kernel.acquire import Acquisition
-from jupyter_gpupool.kernel.api import Lease
 from jupyter_gpupool.kernel.errors import RequestEnded
+from jupyter_gpupool.kernel.lease import Lease
 from jupyter_gpupool.kernel.process import Process, this_process
 from jupyter_gpupool.kernel.progress import PlainLines
 from jupyter_gpupool.protocol.documents import LeaseDoc
@@ -50,7 +50,7 @@ def _take_over(process: Process, lease_id: str, deadline: float) -> None:
     """Wait until the lease expects this process, and attach."""
     doc = _await_attaching(process, lease_id, deadline)
     doc, settings = Acquisition(process.client, PlainLines(sys.stderr)).resume(doc, deadline)
-    process.hold(Lease(process, doc, settings))
+    process.hold(Lease(process, doc, settings), cell_runs=False)
 
 
 def _await_attaching(process: Process, lease_id: str, deadline: float) -> LeaseDoc:

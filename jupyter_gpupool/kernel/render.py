@@ -1,8 +1,7 @@
 """What people see: plain text for terminals, HTML for notebooks.
 
-Rules of this module: it never says "granted" without saying what is in force; a limit that was not looked at
-yet is "not yet in force"; what comes from elsewhere is escaped; colours only by ``--jp-*`` variables with
-fallbacks that work on dark and light ground.
+Rules of this module: the words come from `words`; what comes from elsewhere is escaped; colours only by
+``--jp-*`` variables with fallbacks that work on dark and light ground.
 """
 
 from __future__ import annotations
@@ -13,9 +12,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jupyter_gpupool.core.leases import LeaseState, Resource, Strength, Verified
+from jupyter_gpupool.core.leases import LeaseState, Resource
 from jupyter_gpupool.core.shares import WHOLE_MILLI, format_compute, format_duration, format_memory
-from jupyter_gpupool.protocol.documents import DeviceDoc, IsolationDoc, LeaseDoc, PoolDoc, UsageDoc
+from jupyter_gpupool.kernel.words import in_force, lease_facts, limits, notes_of, share_of, state_of
+from jupyter_gpupool.protocol.documents import DeviceDoc, LeaseDoc, PoolDoc, ProcessDoc, UsageDoc
 
 #: Width of plain text tables, characters.
 _WIDTH = 110
@@ -110,112 +110,74 @@ def _style(cell: str) -> str:
     return f"{_CELL};white-space:nowrap" if len(cell) < _SHORT else _CELL
 
 
-# --- one lease ------------------------------------------------------------------------------------
-
-
-def share_of(doc: LeaseDoc) -> str:
-    """Say how much of what a lease is: "0.25 of cpu"."""
-    where = ", ".join(share.device_name for share in doc.shares)
-    kind = "device" if doc.kind is None else f"{doc.kind.value} device"
-    return f"{format_compute(doc.compute_milli)} of {where or doc.device or f'a {kind}'}"
-
-
-def in_force(doc: LeaseDoc, resource: Resource) -> str:
-    """Say what was granted of a resource, and what is in force for it."""
-    granted = f"{format_memory(doc.memory_bytes)}" if resource is Resource.MEMORY else share_of(doc)
-    entries = [entry for entry in doc.isolation if entry.resource is resource]
-    if not entries:
-        return f"{granted}; nothing is in force"
-    return "; ".join(_entry(entry) for entry in entries)
-
-
-def _entry(entry: IsolationDoc) -> str:
-    """Say which limit is in force, how well it holds, and by what."""
-    if entry.strength is Strength.NONE:
-        return f"{entry.limit or 'no limit'}, not enforced"
-    pending = "not yet in force: " if entry.verified is Verified.PENDING else ""
-    return f"{entry.limit}, {pending}{mechanism(entry)}"
-
-
-def mechanism(entry: IsolationDoc) -> str:
-    """Say how well a limit holds, and by what: "soft, by RLIMIT_DATA"."""
-    strength = entry.strength.value
-    return f"{strength}, by {entry.mechanism.removeprefix(f'{strength} ')}"
-
-
-def _notes(doc: LeaseDoc) -> list[str]:
-    """List what a person should also know of the limits."""
-    return [f"Note on {entry.resource.value}: {entry.note}" for entry in doc.isolation if entry.note]
-
-
-def lease_facts(doc: LeaseDoc) -> list[tuple[str, str]]:
-    """List what a person should know of one lease, as name and value."""
-    facts = [("share", share_of(doc)), ("state", _state(doc))]
-    if doc.state is LeaseState.ACTIVE:
-        used = "" if doc.memory_used_bytes is None else f"; in use: {format_memory(doc.memory_used_bytes)}"
-        facts.append(("memory", in_force(doc, Resource.MEMORY) + used))
-        facts.append(("compute", in_force(doc, Resource.COMPUTE)))
-    if doc.expires_seconds is not None:
-        facts.append(("ends in", format_duration(doc.expires_seconds)))
-    return facts
-
-
-def _state(doc: LeaseDoc) -> str:
-    if doc.state is LeaseState.ACTIVE:
-        return f"active for {format_duration(doc.held_seconds)}" + (", resizing" if doc.resizing else "")
-    if doc.state is LeaseState.ENDED:
-        why = doc.end_detail or (doc.end_reason.value.replace("_", " ") if doc.end_reason else "")
-        return f"ended ({why})" if why else "ended"
-    return f"{doc.state.value}: {doc.reason}" if doc.reason else doc.state.value
-
-
 def lease(doc: LeaseDoc) -> Rendering:
     """Show one lease with what is in force."""
     facts = lease_facts(doc)
     width = max(len(name) for name, _ in facts)
     lines = [f"Lease {doc.id}"] + [f"  {name.ljust(width)}  {value}" for name, value in facts]
-    lines += [f"  {note}" for note in _notes(doc)]
+    lines += [f"  {note}" for note in notes_of(doc)]
     rows = "".join(
         f'<tr><th scope="row" style="{_CELL}">{html.escape(name)}</th>'
         f'<td style="{_CELL}">{html.escape(value)}</td></tr>'
         for name, value in facts
     )
     caption = f'<caption style="{_CAPTION}">Lease <code>{html.escape(doc.id)}</code></caption>'
-    notes = "".join(f'<div style="{_NOTE}">{html.escape(note)}</div>' for note in _notes(doc))
+    notes = "".join(f'<div style="{_NOTE}">{html.escape(note)}</div>' for note in notes_of(doc))
     table = f'<table style="{_TABLE}">{caption}<tbody>{rows}</tbody></table>'
     return Rendering("\n".join(lines), f"<div>{table}{notes}</div>")
 
 
-def line(doc: LeaseDoc) -> str:
-    """Say in one line what a lease is and what is in force."""
-    memory, compute = in_force(doc, Resource.MEMORY), in_force(doc, Resource.COMPUTE)
-    return f"{share_of(doc)}; memory: {memory}; compute: {compute}"
+def reason(doc: LeaseDoc, text: str) -> Rendering:
+    """Answer why a lease is as it is: the sentence, then what is in force for each resource."""
+    facts = [f"{name}: {value}" for name, value in limits(doc)] if doc.state is LeaseState.ACTIVE else []
+    notes = notes_of(doc) if doc.state is LeaseState.ACTIVE else list(doc.notices)
+    rest = [*facts, *notes]
+    first = sentence(text)
+    markup = "".join(f'<div style="{_NOTE}">{html.escape(it)}</div>' for it in rest)
+    return Rendering("\n".join([first.text, *rest]), f"<div>{first.markup}{markup}</div>")
 
 
 # --- the pool -------------------------------------------------------------------------------------
 
 
 def devices(docs: Sequence[DeviceDoc]) -> Table:
-    """Show devices with what is free on them."""
-    return Table(
-        "Devices",
-        ("device", "model", "free compute", "free memory", "in use", "state"),
-        [_device_row(doc) for doc in docs],
-        "none yet",
-    )
+    """Show devices with what is free on them; how they are shared, where somebody says it."""
+    header: tuple[str, ...] = ("device", "model", "free compute", "free memory", "in use", "state")
+    rows = [_device_row(doc) for doc in docs]
+    if any(doc.sharing for doc in docs):
+        header = (*header[:2], "shared by", *header[2:])
+        rows = [(*row[:2], doc.sharing or "–", *row[2:]) for doc, row in zip(docs, rows, strict=True)]
+    return Table("Devices", header, rows, "none yet")
 
 
 def _device_row(doc: DeviceDoc) -> tuple[str, ...]:
     model = doc.model + (" [emulated]" if doc.emulated and "emulated" not in doc.model else "")
-    used = doc.readings.utilization_percent
+    used, why = doc.readings.utilization_percent, doc.missing.get("utilization_percent", "")
     return (
         doc.name,
         model,
         f"{format_compute(doc.free_compute_milli)} of {format_compute(WHOLE_MILLI)}",
         f"{format_memory(doc.free_memory_bytes)} of {format_memory(doc.memory_bytes)}",
-        "unknown" if used is None else f"{used:.0f} %",
+        (f"unknown ({why})" if why else "unknown") if used is None else f"{used:.0f} %",
         doc.health.value if doc.offered else doc.withheld or "not offered",
     )
+
+
+def device_notes(docs: Iterable[DeviceDoc]) -> list[str]:
+    """Say what is wrong with devices, and who uses them without a lease."""
+    notes: list[str] = []
+    for doc in docs:
+        if doc.health_reason:
+            notes.append(f"{doc.name} is {doc.health.value}: {doc.health_reason.rstrip('.')}.")
+        notes += [f"{doc.name} is used without a lease by {_process(it)}." for it in doc.unmanaged]
+    return notes
+
+
+def _process(doc: ProcessDoc) -> str:
+    """Say which process it is: "process 4711 (python, of ann), 1.0 GiB"."""
+    known = [part for part in (doc.name, f"of {doc.user}" if doc.user else "") if part]
+    who = f"process {doc.pid}" + (f" ({', '.join(known)})" if known else "")
+    return who if doc.memory_bytes is None else f"{who}, {format_memory(doc.memory_bytes)}"
 
 
 def my_leases(docs: Sequence[LeaseDoc], here: Iterable[str]) -> Table:
@@ -234,7 +196,7 @@ def _lease_row(doc: LeaseDoc, here: bool) -> tuple[str, ...]:
         share_of(doc),
         in_force(doc, Resource.MEMORY) if active else format_memory(doc.memory_bytes),
         in_force(doc, Resource.COMPUTE) if active else "",
-        _state(doc),
+        state_of(doc),
     )
 
 
@@ -252,7 +214,8 @@ def pool(doc: PoolDoc, here: Iterable[str]) -> Rendering:
             for entry in doc.queue
         ]
         parts.append(Table("Queue", ("position", "", "reason", "waited"), rows))
-    return tables(parts, doc.warnings)
+    told = [f"…{lease.id[-8:]}: {notice}" for lease in doc.leases if lease.mine for notice in lease.notices]
+    return tables(parts, [*told, *device_notes(doc.devices), *doc.warnings])
 
 
 def usage(docs: Sequence[UsageDoc]) -> Rendering:

@@ -54,7 +54,7 @@ def agent(path: Path, reply: bytes) -> Iterator[list[bytes]]:
 def test_the_ticket_is_one_line_and_so_is_the_reply(tmp_path):
     with agent(tmp_path / "s", encode(AttachReply(lease_id="l", threads=2)) + b"\n") as seen:
         assert show_ticket(ticket(tmp_path / "s")).threads == 2
-    assert json.loads(seen[0]) == {"ticket": "t1", "format": names.FORMAT}
+    assert json.loads(seen[0]) == {"ticket": "t1", "format": names.FORMAT, "frameworks": {}}
 
 
 def test_a_refusal_is_the_agents_sentence(tmp_path):

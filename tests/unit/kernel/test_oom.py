@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from jupyter_gpupool.core.leases import Resource, Strength, Verified
-from jupyter_gpupool.kernel.api import Lease
+from jupyter_gpupool.kernel.lease import Lease
 from jupyter_gpupool.kernel.attach import AppliedSettings
 from jupyter_gpupool.kernel.oom import explain, is_out_of_memory, memory_in_use
 from jupyter_gpupool.kernel.process import Process
