@@ -19,18 +19,19 @@ from typing import Any
 from tests.support.compiled import compiled
 
 FAKES = Path(__file__).parents[1] / "fakes" / "cuda"
+STATE = FAKES.with_name("nvml")
 HOLDER = Path(__file__).with_name("cuda_holder.py")
 
 
 def cuda_library() -> Path:
     """Return the fake ``libcuda.so.1``."""
-    parts = [path for path in FAKES.iterdir() if path.suffix in {".c", ".h"} and path.name != "runtime.c"]
-    return compiled("libcuda.so.1", sorted(parts))
+    parts = [path for path in FAKES.iterdir() if path.is_file()]
+    return compiled("libcuda.so.1", sorted([*parts, STATE / "state.c", STATE / "state.h"]))
 
 
 def cudart_library() -> Path:
     """Return the fake ``libcudart.so.13``."""
-    return compiled("libcudart.so.13", [FAKES / "runtime.c"], beside=[cuda_library()])
+    return compiled("libcudart.so.13", [FAKES / "runtime" / "runtime.c"], beside=[cuda_library()])
 
 
 def cuda_environment(state: Path, before: Mapping[str, str] | None = None) -> dict[str, str]:

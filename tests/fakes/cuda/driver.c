@@ -1,4 +1,5 @@
 /* The driver API: devices and contexts. */
+#define _GNU_SOURCE
 #include "driver.h"
 
 #include <fcntl.h>
@@ -48,16 +49,16 @@ static int seen(const device_t *device, const char *wanted, int ordinal) {
     char *end;
     if (length >= 4 && !strncmp(device->uuid, wanted, length)) return 1;
     long number = strtol(wanted, &end, 10);
-    return end != wanted && !*end && device->parent < 0 && number == ordinal;
+    return end != wanted && !*end && device->at.instance < 0 && number == ordinal;
 }
 
 static void choose(const device_t *devices, int count, int index) {
-    if (devices[index].parent < 0 && devices[index].mig_enabled) { /* only its first instance is seen */
-        for (int i = index + 1; i < count && devices[i].parent >= 0; i++)
+    if (devices[index].at.instance < 0 && devices[index].mig_enabled) { /* only its first instance is seen */
+        for (int i = index + 1; i < count && devices[i].at.instance >= 0; i++)
             if (devices[i].uuid[0]) { index = i; break; }
-        if (devices[index].parent < 0) return;
+        if (devices[index].at.instance < 0) return;
     }
-    seats[seat_count++] = (seat_t){.device = devices[index]};
+    if (seat_count < MOST_DEVICES) seats[seat_count++] = (seat_t){.device = devices[index]};
 }
 
 static void look_around(void) { /* CUDA_VISIBLE_DEVICES, up to the first that is not there */
@@ -68,29 +69,28 @@ static void look_around(void) { /* CUDA_VISIBLE_DEVICES, up to the first that is
     seat_count = 0;
     if (!visible) {
         for (int i = 0; i < count; i++)
-            if (devices[i].parent < 0 && !devices[i].prohibited) choose(devices, count, i);
+            if (devices[i].at.instance < 0 && !devices[i].prohibited) choose(devices, count, i);
         return;
     }
     snprintf(copy, sizeof copy, "%s", visible);
     while ((part = strsep(&rest, ","))) {
         int found = -1, ordinal = -1;
         for (int i = 0; i < count && found < 0; i++) {
-            if (devices[i].parent < 0) ordinal++;
+            if (devices[i].at.instance < 0) ordinal++;
             if (*part && seen(&devices[i], part, ordinal)) found = i;
         }
         if (found < 0) return;
         choose(devices, count, found);
-        if (devices[found].parent >= 0) return; /* one MIG instance a process */
+        if (devices[found].at.instance >= 0) return; /* one MIG instance a process */
     }
 }
 
 static void hold_device_open(void) { /* as a process that uses CUDA has /dev/nvidia-uvm open */
-    char path[PATH_SIZE];
-    snprintf(path, sizeof path, "%s.dev", state_path());
-    mkdir(path, 0777);
-    chmod(path, 0777);
-    snprintf(path, sizeof path, "%s.dev/nvidia-uvm", state_path());
-    (void)!open(path, O_RDWR | O_CREAT, 0666);
+    char path[PATH_SIZE + 16];
+    if (!beside_state("dev", path)) return;
+    if (access(path, F_OK)) write_whole(path, "nvidia-uvm", "");
+    strcat(path, "/nvidia-uvm");
+    (void)!open(path, O_RDONLY | O_CLOEXEC);
 }
 
 int cuInit(unsigned flags) {
@@ -98,7 +98,7 @@ int cuInit(unsigned flags) {
     if (flags) return INVALID_VALUE;
     if (owner == getpid()) return OK;
     if (owner) return NOT_INITIALIZED; /* forked */
-    if (!state_path()) return NO_DEVICE;
+    if (state_refresh()) return NO_DEVICE;
     look_around();
     if (!seat_count) return NO_DEVICE;
     int mps = mps_join();
@@ -114,7 +114,7 @@ int cuInit(unsigned flags) {
 }
 
 int cuDriverGetVersion(int *version) {
-    *version = (int)state_number("cuda.version", 13040);
+    *version = (int)state_number("cuda", 13040);
     return OK;
 }
 
@@ -185,8 +185,8 @@ int fits(int seat, uint64_t more, uint64_t *limit) {
     const device_t *device = &seats[seat].device;
     uint64_t own = seats[seat].allocated_bytes + (seats[seat].contexts ? overhead() : 0);
     uint64_t mps = via_mps ? mps_memory_limit(device->uuid, seat) : UINT64_MAX;
-    uint64_t total = device->total_bytes, used = used_on(device->uuid) + device->used_bytes;
-    int allowed = within_limits(device->uuid, more, limit);
+    uint64_t total = device->total_bytes, used = used_on(device);
+    int allowed = within_limits(device, more, limit);
     if (mps < *limit) *limit = mps;
     return allowed && own + more <= mps && used + more <= total;
 }
@@ -199,7 +199,7 @@ static int enter(int device) {
     if (seats[device].contexts) return seats[device].contexts++, OK;
     int lock = lock_world();
     const device_t *what = &seats[device].device;
-    if (what->prohibited || (what->exclusive && !via_mps && other_processes_on(what->uuid))) error = UNAVAILABLE;
+    if (what->prohibited || (what->exclusive && !via_mps && other_processes_on(what))) error = UNAVAILABLE;
     else if (!fits(device, overhead(), &limit)) error = OUT_OF_MEMORY;
     else seats[device].contexts = 1, publish();
     unlock_world(lock);

@@ -1,9 +1,12 @@
 /* A fake CUDA driver for tests: what its parts share.
  *
- * Rules: everything that other processes may see lies in files beside the state file of the fake NVML
- * ($FAKE_NVML_STATE, here S): S.cuda/PID for each process that has initialised CUDA, S.limits with the
- * driver's memory limits, S.lock that is held while any of it is read and changed. A process that died is
- * told by its start time; nothing has to clean up after it.
+ * Rules: the GPUs, and everything that other processes may see, are the fake NVML's (../nvml/state.h): devices
+ * are read from its state; a process that has initialised CUDA is a file in its ".cuda" folder; limits of
+ * control groups are in its ".limits"; its ".lock" is held while any of it is read and changed. A process that
+ * died is told by its start time: nothing has to clean up after it. Keys that only we read:
+ *   gpu0.multiprocessors 132         gpu0.cc 9.0
+ *   cuda.context_bytes 67108864      what a context takes
+ *   cuda.launch_nanoseconds 2000000  how long the kernel "work" takes on a whole device
  */
 #ifndef FAKE_H
 #define FAKE_H
@@ -11,32 +14,33 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "../nvml/state.h"
+
 enum { MOST_DEVICES = 64, TEXT = 128, PATH_SIZE = 4096 };
 
-/* A GPU or a MIG instance, as the state file describes it. */
+/* A GPU or a MIG instance, as the state describes it. */
 typedef struct {
+    struct device at; /* its place in the state */
     char uuid[TEXT], name[TEXT];
-    uint64_t total_bytes, used_bytes; /* used: what the state file says, beside our processes */
+    uint64_t total_bytes, reserved_bytes;
     int multiprocessors, exclusive, prohibited, mig_enabled, major, minor;
-    int parent;       /* of a MIG instance: index of its GPU; -1 for a GPU */
-    int pci_order;
 } device_t;
 
 /* world.c */
-const char *state_path(void);
-int read_devices(device_t *devices);                       /* GPUs and instances; returns how many */
-uint64_t state_number(const char *key, uint64_t otherwise); /* a number of the state file */
+const char *beside_state(const char *what, char *into);    /* path of a file beside the state */
+int read_devices(device_t *devices);                       /* GPUs, each before its instances; how many */
+uint64_t state_number(const char *key, uint64_t otherwise); /* a number of the state */
 uint64_t start_ticks(pid_t pid);                           /* 0 when it is gone or a zombie */
 int lock_world(void);                                      /* returns a descriptor for unlock_world */
 void unlock_world(int lock);
-int write_whole(const char *path, const char *text);       /* by rename */
+int write_whole(const char *folder, const char *name, const char *text); /* by rename */
 
 /* ledger.c; call with the world locked */
 void write_entry(int via_mps, int count, const char uuids[][TEXT], const uint64_t *bytes);
 void forget_entry(void);
-uint64_t used_on(const char *uuid);                        /* bytes of all live processes */
-int other_processes_on(const char *uuid);
-int within_limits(const char *uuid, uint64_t more, uint64_t *limit);
+uint64_t used_on(const device_t *device);                  /* bytes, of everybody */
+int other_processes_on(const device_t *device);
+int within_limits(const device_t *device, uint64_t more, uint64_t *limit);
 
 /* mps.c */
 int mps_join(void);                  /* 1: client of a live daemon, 0: none there, else a CUDA error */

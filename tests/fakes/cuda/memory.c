@@ -1,4 +1,5 @@
 /* The driver API: memory, kernels, errors. */
+#define _GNU_SOURCE
 #include "driver.h"
 
 #include <fcntl.h>
@@ -31,7 +32,7 @@ int cuMemAlloc_v2(pointer_t *pointer, size_t bytes) {
     if (current < 0) return INVALID_CONTEXT;
     if (!bytes) return INVALID_VALUE;
     while (at < MOST_BLOCKS && blocks[at].pointer) at++;
-    if (at == MOST_BLOCKS) return UNKNOWN;
+    if (at == MOST_BLOCKS) return ANY_ERROR;
     int lock = lock_world();
     if (fits(current, bytes, &limit)) {
         void *host = bytes <= SMALL_BYTES ? calloc(1, bytes) : NULL;
@@ -73,7 +74,7 @@ int cuMemGetInfo_v2(size_t *free_bytes, size_t *total) {
     if (current < 0) return INVALID_CONTEXT;
     int lock = lock_world();
     const device_t *device = &seats[current].device;
-    uint64_t used = used_on(device->uuid) + device->used_bytes, own = seats[current].allocated_bytes + overhead();
+    uint64_t used = used_on(device), own = seats[current].allocated_bytes + overhead();
     fits(current, 0, &limit);
     unlock_world(lock);
     *total = device->total_bytes; /* under MPS the total stays, and only what is free follows the limit */
@@ -110,14 +111,16 @@ int cuModuleGetFunction(void **function, void *module, const char *name) {
     (void)module;
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
         if (!strcmp(name, functions[i])) return *function = (void *)functions[i], usable();
-    return NOT_FOUND;
+    return NO_SUCH_FUNCTION;
 }
 
 static void compute(void) { /* 2 ms of the whole device; without MPS one process at a time */
     char path[PATH_SIZE];
     const device_t *device = &seats[current].device;
     long nanoseconds = (long)state_number("cuda.launch_nanoseconds", 2000000);
-    snprintf(path, sizeof path, "%s.busy-%s", state_path(), device->uuid);
+    char name[TEXT + 8];
+    snprintf(name, sizeof name, "busy-%s", device->uuid);
+    if (!beside_state(name, path)) return;
     int turn = via_mps ? -1 : open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (turn >= 0) flock(turn, LOCK_EX);
     nanoseconds = nanoseconds * device->multiprocessors / multiprocessors(current);
@@ -149,10 +152,10 @@ int cuGetErrorName(int error, const char **name) {
         {OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY"}, {NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED"},
         {UNAVAILABLE, "CUDA_ERROR_DEVICE_UNAVAILABLE"}, {NO_DEVICE, "CUDA_ERROR_NO_DEVICE"},
         {INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE"}, {INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT"},
-        {NOT_FOUND, "CUDA_ERROR_NOT_FOUND"}, {ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+        {NO_SUCH_FUNCTION, "CUDA_ERROR_NOT_FOUND"}, {ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS"},
         {719, "CUDA_ERROR_LAUNCH_FAILED"}, {807, "CUDA_ERROR_MPS_SERVER_NOT_READY"},
         {808, "CUDA_ERROR_MPS_MAX_CLIENTS_REACHED"}, {810, "CUDA_ERROR_MPS_CLIENT_TERMINATED"},
-        {UNKNOWN, "CUDA_ERROR_UNKNOWN"},
+        {ANY_ERROR, "CUDA_ERROR_UNKNOWN"},
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (names[i].error == error) return *name = names[i].name, OK;

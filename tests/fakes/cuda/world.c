@@ -1,4 +1,5 @@
-/* The state file and /proc: what is there. */
+/* The state and /proc: what is there. */
+#define _GNU_SOURCE
 #include "fake.h"
 
 #include <errno.h>
@@ -7,116 +8,116 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-const char *state_path(void) { return getenv("FAKE_NVML_STATE"); }
-
-static device_t *find(device_t *devices, int *count, int gpu, int mig) {
-    int key = gpu * 100 + mig + 1;
-    for (int i = 0; i < *count; i++)
-        if (devices[i].pci_order == key) return &devices[i];
-    if (*count == MOST_DEVICES) return NULL;
-    device_t *made = &devices[(*count)++];
-    memset(made, 0, sizeof *made);
-    made->pci_order = key;
-    made->parent = mig < 0 ? -1 : gpu;
-    made->multiprocessors = 108;
-    made->major = 8;
-    snprintf(made->name, TEXT, "Fake GPU");
-    return made;
+const char *beside_state(const char *what, char *into)
+{
+    const char *path = getenv("FAKE_NVML_STATE");
+    if (!path || !*path)
+        return NULL;
+    snprintf(into, PATH_SIZE, "%s.%s", path, what);
+    return into;
 }
 
-static void take(device_t *device, const char *field, const char *value) {
-    if (!strcmp(field, "uuid")) snprintf(device->uuid, TEXT, "%s", value);
-    else if (!strcmp(field, "name")) snprintf(device->name, TEXT, "%s", value);
-    else if (!strcmp(field, "memory.total")) device->total_bytes = strtoull(value, NULL, 10);
-    else if (!strcmp(field, "memory.used")) device->used_bytes = strtoull(value, NULL, 10);
-    else if (!strcmp(field, "multiprocessors")) device->multiprocessors = atoi(value);
-    else if (!strcmp(field, "cc")) sscanf(value, "%d.%d", &device->major, &device->minor);
-    else if (!strcmp(field, "mig_mode")) device->mig_enabled = atoi(value);
-    else if (!strcmp(field, "compute_mode")) {
-        device->exclusive = !strcmp(value, "3") || !strcmp(value, "exclusive_process");
-        device->prohibited = !strcmp(value, "2") || !strcmp(value, "prohibited");
-    }
+static uint64_t number_of(const struct device *at, const char *key, uint64_t otherwise)
+{
+    const char *value = device_get(at, "%s", key);
+    unsigned long long number;
+    return value && *value != '!' && next_number(&value, &number) ? number : otherwise;
 }
 
-static int by_order(const void *one, const void *other) {
-    return ((const device_t *)one)->pci_order - ((const device_t *)other)->pci_order;
+static int read_device(struct device at, const device_t *whole, device_t *into)
+{
+    const char *uuid = device_get(&at, "uuid"), *name = device_get(&at, "name");
+    const char *capability = device_get(&whole->at, "cc"), *all = device_get(&whole->at, "all");
+    const char *mode = device_get(&whole->at, "compute_mode");
+    if (!uuid || (all && error_of(all)))
+        return 0;
+    *into = (device_t){.at = at, .major = 8};
+    snprintf(into->uuid, TEXT, "%s", uuid);
+    snprintf(into->name, TEXT, "%s", name ? name : "Fake GPU");
+    sscanf(capability ? capability : "8.0", "%d.%d", &into->major, &into->minor);
+    into->total_bytes = number_of(&at, "memory.total", 120ULL << 30);
+    into->reserved_bytes = number_of(&at, "memory.reserved", 0);
+    into->multiprocessors = (int)number_of(&at, "multiprocessors", 108);
+    into->exclusive = mode && (*mode == '3' || *mode == 'e');
+    into->prohibited = mode && (*mode == '2' || *mode == 'p');
+    into->mig_enabled = at.instance < 0 && number_of(&at, "mig_mode", 0) == 1;
+    return 1;
 }
 
-int read_devices(device_t *devices) {
-    const char *path = state_path();
-    FILE *file = path ? fopen(path, "r") : NULL;
-    char line[8192];
+int read_devices(device_t *devices)
+{
     int count = 0;
-    if (!file) return 0;
-    while (fgets(line, sizeof line, file)) {
-        int gpu, mig = -1, at = 0;
-        line[strcspn(line, "\r\n")] = 0;
-        char *value = strchr(line, ' ');
-        if (!value) continue;
-        *value++ = 0;
-        if (sscanf(line, "gpu%d.mig%d.%n", &gpu, &mig, &at) != 2 || !at) {
-            mig = -1, at = 0;
-            if (sscanf(line, "gpu%d.%n", &gpu, &at) != 1 || !at) continue;
-        }
-        device_t *device = find(devices, &count, gpu, mig);
-        if (device) take(device, line + at, value);
+    if (state_refresh())
+        return 0;
+    for (int gpu = 0; gpu < MOST_GPUS && count < MOST_DEVICES; gpu++) {
+        device_t whole = {.at = {gpu, -1}};
+        if (!read_device(whole.at, &whole, &devices[count]))
+            continue;
+        count++;
+        for (int instance = 0; instance < MOST_INSTANCES && count < MOST_DEVICES; instance++)
+            count += read_device((struct device){gpu, instance}, &whole, &devices[count]);
     }
-    fclose(file);
-    qsort(devices, (size_t)count, sizeof *devices, by_order);
     return count;
 }
 
-uint64_t state_number(const char *key, uint64_t otherwise) {
-    const char *path = state_path();
-    FILE *file = path ? fopen(path, "r") : NULL;
-    char line[8192];
-    size_t length = strlen(key);
-    if (!file) return otherwise;
-    while (fgets(line, sizeof line, file))
-        if (!strncmp(line, key, length) && line[length] == ' ') otherwise = strtoull(line + length, NULL, 10);
-    fclose(file);
-    return otherwise;
+uint64_t state_number(const char *key, uint64_t otherwise)
+{
+    if (state_refresh())
+        return otherwise;
+    const char *value = state_get("%s", key);
+    return value ? strtoull(value, NULL, 10) : otherwise;
 }
 
-uint64_t start_ticks(pid_t pid) {
+uint64_t start_ticks(pid_t pid)
+{
     char path[64], text[1024];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (fd >= 0) close(fd);
-    if (got <= 0) return 0;
+    if (fd >= 0)
+        close(fd);
+    if (got <= 0)
+        return 0;
     text[got] = 0;
     char *field = strrchr(text, ')'); /* the name before it may hold anything */
-    if (!field || field[2] == 'Z' || field[2] == 'X') return 0;
+    if (!field || field[2] == 'Z' || field[2] == 'X')
+        return 0;
     field += 2;
-    for (int number = 3; number < 22; number++) {
-        field = strchr(field, ' ');
-        if (!field) return 0;
-        field++;
-    }
-    return strtoull(field, NULL, 10);
+    for (int number = 3; field && number < 22; number++)
+        field = strchr(field + 1, ' ');
+    return field ? strtoull(field + 1, NULL, 10) : 0;
 }
 
-int lock_world(void) {
+int lock_world(void)
+{
     char path[PATH_SIZE];
-    if (!state_path()) return -1;
-    snprintf(path, sizeof path, "%s.lock", state_path());
+    if (!beside_state("lock", path))
+        return -1;
     int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    while (lock >= 0 && flock(lock, LOCK_EX) && errno == EINTR) continue;
+    while (lock >= 0 && flock(lock, LOCK_EX) && errno == EINTR)
+        continue;
     return lock;
 }
 
-void unlock_world(int lock) {
-    if (lock >= 0) close(lock);
+void unlock_world(int lock)
+{
+    if (lock >= 0)
+        close(lock);
 }
 
-int write_whole(const char *path, const char *text) {
-    char draft[PATH_SIZE + 32];
-    snprintf(draft, sizeof draft, "%s.%d.new", path, (int)getpid());
-    FILE *file = fopen(draft, "w");
-    if (!file) return -1;
+int write_whole(const char *folder, const char *name, const char *text)
+{
+    char draft[PATH_SIZE + 64], path[PATH_SIZE + 64];
+    if (!mkdir(folder, 0777))
+        chmod(folder, 0777); /* holders of several users write there */
+    snprintf(draft, sizeof draft, "%s/.%s.%d", folder, name, (int)getpid());
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(draft, "we");
+    if (!file)
+        return -1;
     fputs(text, file);
     fclose(file);
     return rename(draft, path);
