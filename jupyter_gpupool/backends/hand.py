@@ -53,9 +53,9 @@ class Hand:
             start_new_session=True,  # Ctrl-C reaches the parent, which ends it
         )
         self.pid = self._process.pid
-        start = ProcFS().start_ticks(self.pid)
+        stat = ProcFS().stat(self.pid)  # it is ours: not even a zombie is gone before we wait for it
         #: The child, for life.
-        self.mark = ProcessMark(pid=self.pid, start_ticks=start or 0)
+        self.mark = ProcessMark(pid=self.pid, start_ticks=0) if stat is None else stat.mark
 
     def ask(self, do: str, *, within_seconds: float = 30.0, **arguments: Any) -> dict[str, Any]:
         """Have the child do something, and return its answer.
