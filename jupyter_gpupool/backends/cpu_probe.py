@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from jupyter_gpupool.backends.base import Backend
 from jupyter_gpupool.backends.cpu_isolation import whole_cores
 from jupyter_gpupool.backends.hand import Hand, script
 from jupyter_gpupool.backends.probebook import ProbeResult, probed_now
+from jupyter_gpupool.backends.seen import Seen
 from jupyter_gpupool.core.leases import Resource
 from jupyter_gpupool.core.shares import format_memory
 from jupyter_gpupool.protocol.documents import IsolationDoc
@@ -29,22 +29,6 @@ SHARE_MILLI = 500
 SPIN_SECONDS = 0.3
 #: How far over its share a holder may be measured (the clock's ticks, the quota's period), cores.
 _TOLERANCE = 0.25
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Seen:
-    """What a limit did when it was exceeded.
-
-    Attributes
-    ----------
-    held : bool or None
-        Whether it held; None when that could not be told.
-    text : str
-        What was seen, one sentence without a full stop.
-    """
-
-    held: bool | None
-    text: str
 
 
 def kernel_release() -> str:
@@ -142,7 +126,6 @@ def _exceed(hand: Hand, device: DeviceReport, doc: IsolationDoc) -> Seen:
 
 
 def _result(doc: IsolationDoc, seen: Seen) -> ProbeResult:
-    sentence = f"{seen.text[0].upper()}{seen.text[1:]}."
     if seen.held:
-        return probed_now([doc.resource], {}, sentence)
-    return probed_now([], {doc.resource: sentence}, sentence)
+        return probed_now([doc.resource], {}, seen.sentence)
+    return probed_now([], {doc.resource: seen.sentence}, seen.sentence)

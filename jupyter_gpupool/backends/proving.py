@@ -40,6 +40,8 @@ class Proving:
         For how long it waits before the first one.
     retry_seconds : float
         For how long it waits before it looks at busy ones again.
+    stop : callable
+        Ends a child.
     """
 
     def __init__(
@@ -48,8 +50,9 @@ class Proving:
         *,
         delay_seconds: float = DELAY_SECONDS,
         retry_seconds: float = RETRY_SECONDS,
+        stop: Callable[[Hand], None] = Hand.kill,
     ) -> None:
-        self._job = job
+        self._job, self._stop = job, stop
         self._delay_seconds, self._retry_seconds = delay_seconds, retry_seconds
         self._changed = threading.Condition()
         self._wanted: list[str] = []
@@ -57,7 +60,7 @@ class Proving:
         self._tries: dict[str, int] = {}
         self._current = ""
         self._hands: list[Hand] = []
-        self._closed = False
+        self._closed = self._interrupted = False
         self._thread: threading.Thread | None = None
 
     def prove(self, device_ids: Collection[str]) -> None:
@@ -74,6 +77,7 @@ class Proving:
         """Stop a probe on this device, and return when it is gone: a holder comes."""
         with self._changed:
             if self._current == device_id:
+                self._interrupted = True
                 self._stop_children()
                 self._changed.wait_for(lambda: self._current != device_id, timeout=_ROOM_SECONDS)
 
@@ -117,6 +121,7 @@ class Proving:
             if self._closed or not self._wanted:
                 self._thread = None
                 return None
+            self._interrupted = False
             self._current = self._wanted.pop(0)
             return self._current
 
@@ -125,6 +130,8 @@ class Proving:
         try:
             return self._job(device_id, self._note)
         except (BackendError, OSError) as error:
+            if self._interrupted:
+                return False
             self._tries[device_id] = self._tries.get(device_id, 0) + 1
             _log.info("The limits of %s could not be probed: %s", device_id, error)
             return self._tries[device_id] >= _MOST_TRIES
@@ -137,12 +144,12 @@ class Proving:
     def _note(self, hand: Hand) -> None:
         with self._changed:
             self._hands.append(hand)
-            if self._closed:
+            if self._closed or self._interrupted:
                 self._stop_children()
 
     def _stop_children(self) -> None:
         for hand in self._hands:
-            hand.kill()
+            self._stop(hand)
 
 
 class CPUProver:
