@@ -16,6 +16,7 @@ import time
 import uuid
 from pathlib import Path
 from types import TracebackType
+from typing import TextIO
 
 from tests.support.compiled import compiled
 from tests.support.fake_cuda import cuda_environment
@@ -28,7 +29,8 @@ STATE_VARIABLE = "FAKE_NVML_STATE"
 class FakeGPUs:
     """The state of a fake driver, and the library that answers from it.
 
-    As a context manager it puts the state into this process's environment, where the library looks for it.
+    As a context manager it puts the state into this process's environment, where the library looks for it,
+    and opens a file that stands for the driver's device file: this process may be listed as a user of a GPU.
 
     Parameters
     ----------
@@ -45,6 +47,7 @@ class FakeGPUs:
         self._missing: list[str] = []
         self._count = 0
         self._before: str | None = None
+        self._device_file: TextIO | None = None
         self._events = 0
         self._write()
 
@@ -63,12 +66,15 @@ class FakeGPUs:
         """Let this process see the GPUs."""
         self._before = os.environ.get(STATE_VARIABLE)
         os.environ[STATE_VARIABLE] = str(self.state)
+        self._device_file = (self.state.parent / "nvidia-uvm").open("w")
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Hide them again."""
+        if self._device_file is not None:
+            self._device_file.close()
         if self._before is None:
             os.environ.pop(STATE_VARIABLE, None)
         else:

@@ -6,7 +6,13 @@
 #include <string.h>
 #include <time.h>
 
-/* As the library writes an entry; drivers of branch 535 wrote eight bytes more under the same name. */
+/* The oldest form of an entry. */
+struct short_entry {
+    unsigned pid;
+    unsigned long long bytes;
+};
+
+/* The form of _v2 and _v3; drivers of branch 535 wrote eight bytes more under the latter name. */
 struct entry {
     unsigned pid;
     unsigned long long bytes;
@@ -27,20 +33,44 @@ static int belongs(const struct process *process, enum list list)
                             : !process->mps && !process->graphics;
 }
 
-static int list_of(const char *function, struct device *device, enum list list, unsigned *count, char *into)
+enum form { SHORT, LONG, NEWEST };
+
+static size_t size_of(enum form form)
+{
+    const char *style = state_get("processes");
+    int longer = form == NEWEST && style && !strcmp(style, "r535");
+    return form == SHORT ? sizeof(struct short_entry) : longer ? sizeof(struct entry_r535) : sizeof(struct entry);
+}
+
+/* A GPU in MIG mode lists what its instances list. */
+static size_t all_on(const struct device *device, struct process *into)
+{
+    size_t count = processes_on(device, into);
+    for (int i = 0; device->instance < 0 && i < MOST_INSTANCES; i++) {
+        struct process more[MOST_PROCESSES];
+        struct device part = {device->gpu, i};
+        if (!device_get(&part, "uuid"))
+            continue;
+        size_t got = processes_on(&part, more);
+        if (got > MOST_PROCESSES - count)
+            got = MOST_PROCESSES - count;
+        memcpy(into + count, more, got * sizeof *more);
+        count += got;
+    }
+    return count;
+}
+
+static int list_of(const char *function, struct device *device, enum list list, enum form form,
+                   unsigned *count, char *into)
 {
     int refused = before(function, device);
-    const char *value = device_get(device, "processes");
-    if (refused)
+    const char *fault = refused ? NULL : device_get(device, "%s", function);
+    if (!refused && !fault)
+        fault = device_get(device, "processes");
+    if (refused || (fault && (refused = error_of(fault))))
         return refused;
-    if (value && error_of(value))
-        return error_of(value);
-    if (device_get(device, "%s", function))
-        return error_of(device_get(device, "%s", function));
     struct process found[MOST_PROCESSES];
-    size_t all = processes_on(device, found), mine = 0;
-    const char *style = state_get("processes");
-    size_t size = style && !strcmp(style, "r535") ? sizeof(struct entry_r535) : sizeof(struct entry);
+    size_t all = all_on(device, found), mine = 0, size = size_of(form);
     for (size_t i = 0; i < all; i++)
         if (belongs(&found[i], list)) {
             struct entry_r535 one = {
@@ -54,15 +84,21 @@ static int list_of(const char *function, struct device *device, enum list list, 
     return fits ? SUCCESS : INSUFFICIENT_SIZE;
 }
 
-#define LIST(function, list)                                                                              \
+#define LIST(function, list, form)                                                                        \
     int function(struct device *device, unsigned *count, char *into)                                      \
     {                                                                                                     \
-        return list_of(__func__, device, list, count, into);                                              \
+        return list_of(__func__, device, list, form, count, into);                                        \
     }
 
-LIST(nvmlDeviceGetComputeRunningProcesses_v3, COMPUTE)
-LIST(nvmlDeviceGetMPSComputeRunningProcesses_v3, MPS)
-LIST(nvmlDeviceGetGraphicsRunningProcesses_v3, GRAPHICS)
+LIST(nvmlDeviceGetComputeRunningProcesses, COMPUTE, SHORT)
+LIST(nvmlDeviceGetComputeRunningProcesses_v2, COMPUTE, LONG)
+LIST(nvmlDeviceGetComputeRunningProcesses_v3, COMPUTE, NEWEST)
+LIST(nvmlDeviceGetMPSComputeRunningProcesses, MPS, SHORT)
+LIST(nvmlDeviceGetMPSComputeRunningProcesses_v2, MPS, LONG)
+LIST(nvmlDeviceGetMPSComputeRunningProcesses_v3, MPS, NEWEST)
+LIST(nvmlDeviceGetGraphicsRunningProcesses, GRAPHICS, SHORT)
+LIST(nvmlDeviceGetGraphicsRunningProcesses_v2, GRAPHICS, LONG)
+LIST(nvmlDeviceGetGraphicsRunningProcesses_v3, GRAPHICS, NEWEST)
 
 struct usage {
     unsigned pid;

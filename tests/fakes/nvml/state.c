@@ -211,8 +211,6 @@ static unsigned long long start_of(unsigned pid)
 static size_t listed(const struct device *device, struct process *into)
 {
     const char *value = device_get(device, "processes");
-    const char *gi = device_get(device, "nvmlDeviceGetGpuInstanceId");
-    const char *ci = device_get(device, "nvmlDeviceGetComputeInstanceId");
     size_t count = 0;
     while (value && *value && *value != '!' && count < MOST_PROCESSES) {
         struct process one = {0};
@@ -223,8 +221,6 @@ static size_t listed(const struct device *device, struct process *into)
             one.bytes = strtoull(value + 1, (char **)&value, 10);
         one.mps = !strncmp(value, ":mps", 4);
         one.graphics = !strncmp(value, ":graphics", 9);
-        one.gpu_instance = gi && device->instance >= 0 ? (unsigned)atoi(gi) : ~0u;
-        one.compute_instance = ci && device->instance >= 0 ? (unsigned)atoi(ci) : ~0u;
         into[count++] = one;
         value += strcspn(value, ",");
         value += *value == ',';
@@ -238,7 +234,7 @@ static int has(const char *path, unsigned pid, const char *uuid, struct process 
     char *text = slurp(path), *rest = text, *line;
     unsigned long long start = 0, bytes;
     int found = 0;
-    *into = (struct process){.pid = pid, .gpu_instance = ~0u, .compute_instance = ~0u};
+    *into = (struct process){.pid = pid};
     while (rest && (line = strsep(&rest, "\n"))) {
         char of[128];
         sscanf(line, "start %llu", &start);
@@ -274,6 +270,12 @@ size_t processes_on(const struct device *device, struct process *into)
 {
     size_t count = listed(device, into);
     count += living(device, into + count, MOST_PROCESSES - count);
+    const char *gi = device_get(device, "nvmlDeviceGetGpuInstanceId");
+    const char *ci = device_get(device, "nvmlDeviceGetComputeInstanceId");
+    for (size_t i = 0; i < count; i++) {
+        into[i].gpu_instance = gi && device->instance >= 0 ? (unsigned)atoi(gi) : ~0u;
+        into[i].compute_instance = ci && device->instance >= 0 ? (unsigned)atoi(ci) : ~0u;
+    }
     return count;
 }
 
