@@ -32,6 +32,7 @@ from jupyter_gpupool.service.ids import request_ids
 from jupyter_gpupool.service.inbox import Inbox
 from jupyter_gpupool.service.journaling import JournalThread
 from jupyter_gpupool.service.lease_views import LeaseViews
+from jupyter_gpupool.service.measured import Measured
 from jupyter_gpupool.service.metrics import Metrics
 from jupyter_gpupool.service.nodes import NodeBook
 from jupyter_gpupool.service.settings import ServiceSettings
@@ -115,6 +116,7 @@ class _Service:
             sweep_seconds=settings.sweep_seconds,
         )
         lease_views = LeaseViews(host=self.host, book=self.book, tickets=self.tickets, clock=self.clock)
+        self.measured = Measured(self.host, self.book, lease_views.opaque)
         self.views = Views(
             host=self.host,
             leases=lease_views,
@@ -152,6 +154,7 @@ class _Service:
             usage=Usage(self.host, self.journal, self.clock),
             watch=self.watch,
             metrics=self.metrics,
+            measured=self.measured,
             activity=self.activity,
             hosts=frozenset({*LOOPBACK_HOSTS, settings.ip, *settings.allowed_hosts}),
             request_ids=request_ids(),

@@ -1,18 +1,50 @@
 """What ``/metrics`` shows.
 
-Rule of this module: a registry of its own, made in the composition root; gauges are set when they are read.
+Rules of this module: a registry of its own, made in the composition root; gauges are set when they are read;
+names, help and labels are those of `protocol.telemetry`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.metrics_core import Metric as MetricFamily
+from prometheus_client.registry import Collector
 
 from jupyter_gpupool.core.leases import LeaseState
+from jupyter_gpupool.protocol.telemetry import POOL, PREFIX, Metric
 
+#: Series of one name that were made for one answer.
+Family = GaugeMetricFamily | CounterMetricFamily
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
+
+
+def help_text(metric: Metric) -> str:
+    """Return a metric's help as ``/metrics`` has it."""
+    text = metric.help[:1].upper() + metric.help[1:]
+    return f"{text}, {metric.unit}" if metric.unit else text
+
+
+class _Together(CollectorRegistry):
+    """A registry and families that were made for one answer."""
+
+    def __init__(self, registry: CollectorRegistry, families: Sequence[Family]) -> None:
+        super().__init__()
+        self._both: Collector = _Chain(registry, families)
+        self.register(self._both)
+
+
+class _Chain(Collector):
+    def __init__(self, registry: CollectorRegistry, families: Sequence[Family]) -> None:
+        self._registry = registry
+        self._families = families
+
+    def collect(self) -> Iterator[MetricFamily]:
+        return chain(self._registry.collect(), self._families)
 
 
 class Metrics:
@@ -23,28 +55,25 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        registry = self._registry
-        self._leases = Gauge("jupyter_gpupool_leases", "Live leases", ["state"], registry=registry)
-        self._devices = Gauge("jupyter_gpupool_devices", "Devices", ["offered"], registry=registry)
-        self._compute = Gauge(
-            "jupyter_gpupool_compute_devices", "Compute, in devices", ["kind", "what"], registry=registry
-        )
-        self._up = Gauge(
-            "jupyter_gpupool_journal_writable", "1 while grants can be written", registry=registry
-        )
+        self._leases = self._gauge("leases")
+        self._devices = self._gauge("devices")
+        self._compute = self._gauge("compute_devices")
+        self._up = self._gauge("journal_writable")
+        commits = POOL["journal_commit_seconds"]
         self._commits = Histogram(
-            "jupyter_gpupool_journal_commit_seconds",
-            "Duration of one transaction",
-            buckets=_SECONDS,
-            registry=registry,
+            PREFIX + commits.name, help_text(commits), buckets=_SECONDS, registry=self._registry
         )
-        self._transitions = Counter(
-            "jupyter_gpupool_transitions", "Transitions written down", registry=registry
-        )
-        self._requests = Counter(
-            "jupyter_gpupool_http_requests", "Answers", ["method", "status"], registry=registry
-        )
+        self._transitions = self._counter("transitions")
+        self._requests = self._counter("http_requests")
         self._answers: dict[tuple[str, int], Counter] = {}
+
+    def _gauge(self, name: str) -> Gauge:
+        metric = POOL[name]
+        return Gauge(PREFIX + name, help_text(metric), metric.labels, registry=self._registry)
+
+    def _counter(self, name: str) -> Counter:
+        metric = POOL[name]
+        return Counter(PREFIX + name, help_text(metric), metric.labels, registry=self._registry)
 
     def committed(self, transitions: int, seconds: float) -> None:
         """Count one transaction of the journal."""
@@ -65,6 +94,7 @@ class Metrics:
         offered: Iterable[bool],
         compute: Iterable[tuple[str, int, int]],
         writable: bool,
+        families: Sequence[Family] = (),
     ) -> bytes:
         """Set the gauges and write everything in the text format.
 
@@ -78,6 +108,8 @@ class Metrics:
             Of each device, its kind and thousandths of compute.
         writable : bool
             Whether the journal can be written.
+        families : sequence of Family
+            Series of devices and leases, see `measured`.
         """
         counts: dict[LeaseState, int] = dict.fromkeys(
             (state for state in LeaseState if state is not LeaseState.ENDED), 0
@@ -94,4 +126,4 @@ class Metrics:
             self._compute.labels(kind, "free").inc(free / 1000)
             self._compute.labels(kind, "total").inc(total / 1000)
         self._up.set(1 if writable else 0)
-        return generate_latest(self._registry)
+        return generate_latest(_Together(self._registry, families))

@@ -17,6 +17,7 @@ from jupyter_gpupool.service.auth import Authenticator, Principal
 from jupyter_gpupool.service.desk import Desk
 from jupyter_gpupool.service.errors import TooLarge
 from jupyter_gpupool.service.host import PoolHost
+from jupyter_gpupool.service.measured import Measured
 from jupyter_gpupool.service.metrics import Metrics
 from jupyter_gpupool.service.usage import Usage
 from jupyter_gpupool.service.views import Views
@@ -41,6 +42,7 @@ class Context:
     usage: Usage
     watch: Watch
     metrics: Metrics
+    measured: Measured
     activity: Activity
     #: Names that requests may have in their Host header.
     hosts: frozenset[str]
