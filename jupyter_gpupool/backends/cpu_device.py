@@ -39,6 +39,11 @@ class CPUDevice:
         self.cores = self._machine.cores()
         self.usable_bytes = self._machine.memory_bytes()
 
+    @property
+    def leasable_bytes(self) -> int | None:
+        """Usable memory less what is kept for the system; None when unknown."""
+        return None if self.usable_bytes is None else self.usable_bytes - reserve_bytes(self.usable_bytes)
+
     def report(self, leased_bytes: int) -> list[DeviceReport]:
         """Describe the device; nothing where its memory cannot be read."""
         if self.usable_bytes is None:

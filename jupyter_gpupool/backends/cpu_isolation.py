@@ -52,7 +52,7 @@ def describe(undo: Undo, share: ShareOrder, units: int, uid: int, agent_uid: int
 def _memory(undo: Undo, share: ShareOrder, uid: int, agent_uid: int) -> IsolationDoc:
     group = next((each for each in undo.groups if each.memory), None)
     if undo.memory is MemoryRung.CGROUP and group is not None:
-        strength, note = _strength(group, uid, agent_uid)
+        strength, note = group_strength(group, uid, agent_uid)
         mechanism = "soft RLIMIT_DATA, then control group memory.max"
     else:
         strength, mechanism = Strength.SOFT, "soft RLIMIT_DATA, process tree summed"
@@ -76,11 +76,14 @@ def _memory(undo: Undo, share: ShareOrder, uid: int, agent_uid: int) -> Isolatio
 def _compute(undo: Undo, share: ShareOrder, units: int, uid: int, agent_uid: int) -> IsolationDoc:
     group = next((each for each in undo.groups if each.cpu), None)
     if undo.compute is ComputeRung.CGROUP and group is not None:
-        strength, note = _strength(group, uid, agent_uid)
-        mechanism, limit = f"control group cpu quota (v{group.version})", _cores(cores_milli(share, units))
+        strength, note = group_strength(group, uid, agent_uid)
+        mechanism, limit = (
+            f"control group cpu quota (v{group.version})",
+            format_cores_milli(cores_milli(share, units)),
+        )
     else:
         strength, mechanism = Strength.SOFT, "CPU affinity"
-        limit, note = _cores(1000 * len(undo.cores)), _rounding(undo, share, units)
+        limit, note = format_cores_milli(1000 * len(undo.cores)), _rounding(undo, share, units)
     return IsolationDoc(
         resource=Resource.COMPUTE,
         strength=strength,
@@ -91,7 +94,7 @@ def _compute(undo: Undo, share: ShareOrder, units: int, uid: int, agent_uid: int
     )
 
 
-def _strength(group: GroupRecord, uid: int, agent_uid: int) -> tuple[Strength, str]:
+def group_strength(group: GroupRecord, uid: int, agent_uid: int) -> tuple[Strength, str]:
     """Judge a control group: whoever may write to it can leave it."""
     if uid == agent_uid:
         return Strength.SOFT, "The agent runs as the holder's own user, who could undo it."
@@ -103,15 +106,16 @@ def _strength(group: GroupRecord, uid: int, agent_uid: int) -> tuple[Strength, s
 def _rounding(undo: Undo, share: ShareOrder, units: int) -> str:
     """Tell what a share became when it was rounded to whole cores."""
     wanted, given = cores_milli(share, units), 1000 * len(undo.cores)
-    text = f"{format_compute(share.compute_milli)} of {_cores(1000 * units)} = {_cores(wanted)}"
+    whole, part = format_cores_milli(1000 * units), format_cores_milli(wanted)
+    text = f"{format_compute(share.compute_milli)} of {whole} = {part}"
     if given > wanted:
-        text += f", rounded up to {_cores(given)}: shared with others"
+        text += f", rounded up to {format_cores_milli(given)}: shared with others"
     elif given < wanted:
-        text += f", but the process may only use {_cores(given)}"
+        text += f", but the process may only use {format_cores_milli(given)}"
     return f"{text} (core {format_cores(undo.cores)})."
 
 
-def _cores(milli: int) -> str:
+def format_cores_milli(milli: int) -> str:
     """Write thousandths of a core as people do."""
     if milli == 1000:
         return "1 core"

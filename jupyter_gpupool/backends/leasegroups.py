@@ -231,6 +231,12 @@ def remove_group(group: Path) -> None:
             group.parent.rmdir()
 
 
+def remove_groups(groups: Iterable[GroupRecord]) -> None:
+    """Remove the groups of a lease."""
+    for group in groups:
+        remove_group(Path(group.path))
+
+
 def set_cpu(version: int, group: Path, cores: float) -> None:
     """Let a group use so many cores' worth of time."""
     quota = max(_LEAST_QUOTA_US, round(cores * PERIOD_US))

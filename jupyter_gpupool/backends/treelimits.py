@@ -239,11 +239,18 @@ class TreeLimits:
             changed, refused = self._enforcer.restore(undo, tree)
             if not born and not changed:
                 break
-        for group in undo.groups:
-            leasegroups.remove_group(Path(group.path))
+        leasegroups.remove_groups(undo.groups)
         return refused
 
     # --- shared -------------------------------------------------------------------------------------
+
+    def tree(self, name: str, undo: Undo, holder: ProcessMark) -> list[ProcessMark]:
+        """List the processes of a holder now."""
+        return self._tree(self._processes.look(holder), name, undo, holder)
+
+    def measure_tree(self, tree: Sequence[ProcessMark]) -> TreeMemory:
+        """Measure what processes use; shared pages count once."""
+        return self._meter.measure(tree, 0, exact=True)
 
     def _measured(self, tree: Sequence[ProcessMark], bounds: Bounds, *, exact: bool = False) -> TreeMemory:
         return self._meter.measure(tree, bounds.memory_bytes or 0, exact=exact)

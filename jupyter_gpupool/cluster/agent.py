@@ -14,11 +14,13 @@ import os
 import signal
 import socket
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from jupyter_gpupool._version import version
 from jupyter_gpupool.backends.base import Backend
+from jupyter_gpupool.backends.host.limits import host_limits
+from jupyter_gpupool.backends.rules import NodeRules
 from jupyter_gpupool.cluster import lockfile
 from jupyter_gpupool.cluster.attach import AttachSocket
 from jupyter_gpupool.cluster.desk import HolderDesk
@@ -38,6 +40,7 @@ from jupyter_gpupool.protocol.messages import (
     HoldersReport,
     Order,
     PrepareOrder,
+    QuiesceOrder,
     ReportOrder,
     StopOrder,
 )
@@ -65,6 +68,8 @@ class AgentSettings:
         Pause between two looks at holders.
     alone_seconds : float
         After so long without holders and without a pool service it ends.
+    rules : NodeRules
+        What the administrator decided about the node's devices.
     """
 
     runtime: Path
@@ -74,6 +79,7 @@ class AgentSettings:
     use_peerpidfd: bool = True
     sample_seconds: float = 1.0
     alone_seconds: float = 60.0
+    rules: NodeRules = field(default_factory=NodeRules)
 
 
 def node_id() -> str:
@@ -122,7 +128,7 @@ class _Agent:
             runtime=settings.runtime, node_id=self._node_id, hello=self._hello, on_orders=self._obey
         )
         self._desk = HolderDesk(
-            Limits(self._inventory, self._book),
+            Limits(self._inventory, self._book, host_limits(backends, settings.rules)),
             self._hands,
             self._link.send,
             watch_holders=settings.watch_holders,
@@ -150,8 +156,8 @@ class _Agent:
         finally:
             await self._socket.close()
             await self._desk.close()
+            await self._hands.do(self._inventory.close)
             self._hands.close()
-            self._inventory.close()
 
     async def _serve(self) -> None:
         """Run everything until one thing fails or the agent is to end."""
@@ -204,6 +210,8 @@ class _Agent:
                 case DetachOrder():
                     self._tickets.revoke(order.lease_id, order.generation)
                     self._desk.detach(order)
+                case QuiesceOrder():
+                    self._desk.quiesce(order)
                 case ReportOrder():
                     self._link.send(HoldersReport(token=order.token, holders=self._desk.living()))
                 case StopOrder():

@@ -31,7 +31,7 @@ LINE_SECONDS = 5.0
 #: How many processes may be attaching at once; more wait in the socket's backlog.
 MAX_CONNECTIONS = 64
 
-Attach = Callable[[PrepareOrder, Peer], Awaitable[AttachReply]]
+Attach = Callable[[PrepareOrder, Peer, dict[str, str]], Awaitable[AttachReply]]
 
 
 class AttachSocket:
@@ -103,14 +103,15 @@ class AttachSocket:
                 await _read(reader)
             return refusal(error)
         try:
-            order = await self._tickets.redeem((await _read(reader)).ticket)
+            request = await _read(reader)
+            order = await self._tickets.redeem(request.ticket)
         except GPUPoolError as error:
             peer.close()
             return refusal(error)
         except BaseException:
             peer.close()
             raise
-        return await self._attach(order, peer)
+        return await self._attach(order, peer, request.frameworks)
 
 
 async def _read(reader: asyncio.StreamReader) -> AttachRequest:

@@ -1,7 +1,8 @@
 """What an agent does with holders: attach, resize, detach, adopt, and notice that they ended.
 
 Rules of this module: whole operations follow one another, never interleave; a holder is listed from the
-moment it is under its limits and on disk; an end that arrives while its holder is being attached wins.
+moment it is under its limits and on disk; an end that arrives while its holder is being attached wins; what
+cannot be undone is tried again until it can, and only then confirmed.
 """
 
 from __future__ import annotations
@@ -9,16 +10,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from jupyter_gpupool.backends.base import Demand
 from jupyter_gpupool.cluster.attach import refusal
+from jupyter_gpupool.cluster.ending import end_tree, interrupt
 from jupyter_gpupool.cluster.errors import AlreadyAttached, AttachError, LeaseOver
 from jupyter_gpupool.cluster.hands import Hands
 from jupyter_gpupool.cluster.holders import HolderRecord
-from jupyter_gpupool.cluster.limits import Limits
+from jupyter_gpupool.cluster.leftovers import RETRY_SECONDS, Leftovers
+from jupyter_gpupool.cluster.limits import Limits, Look
 from jupyter_gpupool.cluster.peer import Peer, find, is_alive
+from jupyter_gpupool.cluster.tasks import Tasks
 from jupyter_gpupool.cluster.watch import ProcessWatch
 from jupyter_gpupool.core.errors import GPUPoolError, NoSuchDevice
 from jupyter_gpupool.protocol.messages import (
@@ -34,13 +39,15 @@ from jupyter_gpupool.protocol.messages import (
     HolderReport,
     LeaseSample,
     PrepareOrder,
+    QuiescedReport,
+    QuiesceOrder,
     Report,
 )
 
 logger = logging.getLogger(__name__)
 
-#: Pause before a detach that failed is tried again, seconds.
-RETRY_SECONDS = 2.0
+#: How long a holder's processes may take until it is safe to signal them, seconds.
+QUIESCE_SECONDS = 2.5
 
 
 @dataclass(slots=True)
@@ -48,6 +55,8 @@ class _Held:
     record: HolderRecord
     pidfd: int
     complaint: str = ""
+    #: Why it is being ended, one clause; empty while it is not.
+    ending: str = ""
 
     def complain(self, error: Exception) -> None:
         """Log a fault that may come back every second, once."""
@@ -82,7 +91,8 @@ class HolderDesk:
         self._turn = asyncio.Lock()
         #: Leases that are being attached; True when their end was ordered meanwhile.
         self._attaching: dict[str, bool] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
+        self._leftovers = Leftovers(self._detach, self._turn, self._tasks)
         #: Set whenever the list of holders changes.
         self.changed = asyncio.Event()
 
@@ -108,21 +118,36 @@ class HolderDesk:
         ]
 
     async def adopt(self, records: list[HolderRecord]) -> None:
-        """Take over what an earlier agent attached; of holders that ended meanwhile nothing is left."""
+        """Take over what an earlier agent attached; of what it only began, or what ended, nothing is left."""
         for record in records:
-            pidfd = find(record.holder)
+            pidfd = None if record.begun else find(record.holder)
             if pidfd is not None:
                 self._hold(record, pidfd)
                 logger.info("Adopted process %s of lease %s", record.holder.pid, record.lease_id)
-            else:
-                await self._detach(record)
+            elif not await self._detach(record):
+                self._leftovers.keep(record, later=True)
+        try:
+            await self._hands.do(self._limits.show, self.records)
+        except GPUPoolError as error:
+            logger.warning("Devices do not take over their holders yet", exc_info=error)
+        for held in [*self._held.values()]:
+            await self._assure(held)
 
-    async def attach(self, order: PrepareOrder, peer: Peer) -> AttachReply:
+    async def _assure(self, held: _Held) -> None:
+        """Set the limits of a record again, where an agent ended while it changed them."""
+        try:
+            held.record = await self._hands.do(self._limits.assure, held.record)
+        except (GPUPoolError, OSError) as error:
+            held.complain(error)
+
+    async def attach(
+        self, order: PrepareOrder, peer: Peer, frameworks: Mapping[str, str] | None = None
+    ) -> AttachReply:
         """Put a process under the limits of its lease; ``peer`` is this desk's from here on."""
         self._attaching[order.lease_id] = False
         try:
             async with self._turn:
-                return (await self._attach(order, peer)).reply()
+                return (await self._attach(order, peer, frameworks or {})).reply()
         except (AlreadyAttached, LeaseOver) as error:
             peer.close()
             return refusal(error)
@@ -138,13 +163,17 @@ class HolderDesk:
 
     def apply(self, order: ApplyOrder) -> None:
         """Put other limits in force for a holder, and report the outcome."""
-        self._spawn(self._obey_apply(order))
+        self._tasks.spawn(self._obey_apply(order))
 
     def detach(self, order: DetachOrder) -> None:
         """Take limits away and report it, at once or after what is going on; also when there are none."""
         if order.lease_id in self._attaching:
             self._attaching[order.lease_id] = True
-        self._spawn(self._obey_detach(order))
+        self._tasks.spawn(self._obey_detach(order))
+
+    def quiesce(self, order: QuiesceOrder) -> None:
+        """Make it safe to signal a lease's processes, and report it; at once where there are none."""
+        self._tasks.spawn(self._obey_quiesce(order))
 
     async def look(self) -> list[LeaseSample]:
         """Look at the process tree of every holder."""
@@ -155,14 +184,41 @@ class HolderDesk:
                 if held is None:
                     continue
                 try:
-                    samples.append(await self._hands.do(self._limits.watch, held.record))
+                    look = await self._hands.do(self._limits.watch, held.record)
                 except (GPUPoolError, OSError) as error:
                     held.complain(error)
+                    continue
+            samples.append(look.sample)
+            if self._held.get(lease_id) is held:
+                self._act(held, look)
         return samples
+
+    def _act(self, held: _Held, look: Look) -> None:
+        """Tell what changed for a holder, and do to it what its device demands."""
+        if look.changed:
+            self._report_attached(held.record)
+        if look.demand is Demand.INTERRUPT:
+            logger.warning("Process %s is interrupted: %s", held.record.holder.pid, look.reason)
+            interrupt(held.pidfd)
+        elif look.demand is Demand.END and not held.ending:
+            held.ending = look.reason
+            self._leftovers.begin_ending(held.record.lease_id)
+            self._tasks.spawn(self._end_holder(held))
+
+    async def _end_holder(self, held: _Held) -> None:
+        """End a holder's processes; its exit is reported by the watch, with the reason."""
+        record = held.record
+        logger.warning("The processes of %s are ended: %s", record.lease_id, held.ending)
+        try:
+            await self._quiesced(record)
+            apart = {other.record.holder.pid for other in self._held.values()} - {record.holder.pid}
+            await end_tree(record.holder, apart)
+        finally:
+            self._leftovers.finish_ending(record.lease_id)
 
     async def close(self) -> None:
         """Finish what was begun, and let go of the holders: they stay attached, and their records on disk."""
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
         async with self._turn:
             for lease_id in list(self._held):
                 os.close(self._let_go(lease_id).pidfd)
@@ -181,7 +237,7 @@ class HolderDesk:
         )
         return refusal(error)
 
-    async def _attach(self, order: PrepareOrder, peer: Peer) -> HolderRecord:
+    async def _attach(self, order: PrepareOrder, peer: Peer, frameworks: Mapping[str, str]) -> HolderRecord:
         older = self._held.get(order.lease_id)
         if older is not None and older.record.generation >= order.generation:
             if older.record.holder != peer.mark or older.record.generation != order.generation:
@@ -190,13 +246,27 @@ class HolderDesk:
                 )
             peer.close()
             return older.record
-        if older is not None:
-            await self._end(order.lease_id)
-        record = await self._hands.do(self._limits.attach, order, peer.mark)
+        gone = await self._end(order.lease_id) if older is not None else True
+        if not (gone and await self._leftovers.clear(order.lease_id)):
+            raise AttachError(
+                f"The limits of the process that had lease {order.lease_id} before cannot be taken away yet.",
+                hint="Try again in a moment; the agent's log says what fails.",
+            )
+        try:
+            record = await self._hands.do(self._limits.attach, order, peer.mark, frameworks)
+        finally:
+            while self._limits.leftovers:
+                self._leftovers.keep(self._limits.leftovers.pop(), later=True)
         if self._attaching[order.lease_id]:
-            await self._detach(record)
+            if not await self._detach(record):
+                self._leftovers.keep(record, later=True)
             raise LeaseOver(f"Lease {order.lease_id} ended while it was being attached.")
         self._hold(record, peer.pidfd)
+        self._report_attached(record)
+        return record
+
+    def _report_attached(self, record: HolderRecord) -> None:
+        """Tell what is in force for a holder."""
         self._report(
             AttachedReport(
                 lease_id=record.lease_id,
@@ -205,7 +275,6 @@ class HolderDesk:
                 isolation=record.isolation,
             )
         )
-        return record
 
     async def _obey_apply(self, order: ApplyOrder) -> None:
         async with self._turn:
@@ -226,11 +295,26 @@ class HolderDesk:
         async with self._turn:
             held = self._held.get(order.lease_id)
             ours = held is not None and held.record.generation <= order.generation
-            done = await self._end(order.lease_id) if ours else True
+            done = await self._end(order.lease_id) if ours else await self._leftovers.clear(order.lease_id)
         if done:
             self._report(DetachedReport(lease_id=order.lease_id, generation=order.generation))
         else:
-            asyncio.get_running_loop().call_later(RETRY_SECONDS, self.detach, order)
+            self._tasks.later(RETRY_SECONDS, self.detach, order)
+
+    async def _obey_quiesce(self, order: QuiesceOrder) -> None:
+        held = self._held.get(order.lease_id)
+        if held is None or held.record.generation > order.generation or await self._quiesced(held.record):
+            self._report(QuiescedReport(lease_id=order.lease_id, generation=order.generation))
+
+    async def _quiesced(self, record: HolderRecord) -> bool:
+        """Make it safe to signal a holder's processes; tell whether it is now."""
+        try:
+            async with asyncio.timeout(QUIESCE_SECONDS):
+                await self._hands.do(self._limits.quiesce, record)
+        except (GPUPoolError, OSError, TimeoutError) as error:
+            logger.warning("It may not be safe yet to signal the processes of %s: %s", record.lease_id, error)
+            return False
+        return True
 
     async def _end(self, lease_id: str) -> bool:
         """Detach a holder; if that fails it stays listed."""
@@ -256,23 +340,13 @@ class HolderDesk:
         return True
 
     def _exited(self, lease_id: str) -> None:
-        """Tell that a holder's process ended, and clean up behind it."""
+        """Tell that a holder's process ended, and why if it was made to; clean up behind it."""
         held = self._let_go(lease_id)
-        record = held.record
-        self._report(
-            ExitedReport(
-                lease_id=lease_id,
-                generation=record.generation,
-                detail=f"Process {record.holder.pid} ended.",
-            )
-        )
-        self._spawn(self._clean(held))
-
-    async def _clean(self, held: _Held) -> None:
-        """Free the children that a holder left behind; what fails is tried again by the next agent."""
-        async with self._turn:
-            await self._detach(held.record)
+        record, pid = held.record, held.record.holder.pid
+        why = f"The agent ended process {pid}: {held.ending}." if held.ending else f"Process {pid} ended."
+        self._report(ExitedReport(lease_id=lease_id, generation=record.generation, detail=why))
         os.close(held.pidfd)
+        self._leftovers.keep(record)
 
     def _hold(self, record: HolderRecord, pidfd: int) -> None:
         self._held[record.lease_id] = _Held(record, pidfd)
@@ -283,13 +357,3 @@ class HolderDesk:
         self._watch.remove(lease_id)
         self.changed.set()
         return self._held.pop(lease_id)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._spent)
-
-    def _spent(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            logger.error("Work on a holder failed", exc_info=task.exception())

@@ -1,7 +1,8 @@
 """Records of holders on disk, by which the next agent adopts what this one attached.
 
 Rules of this module: a record is complete or not there (written beside, then renamed); one that cannot be
-read is put aside and named in the log, never guessed at.
+read is put aside and named in the log, never guessed at. Nothing is synced to the disk: a record matters only
+as long as the processes that it names, and those do not survive what the page cache does not survive.
 """
 
 from __future__ import annotations
@@ -37,6 +38,13 @@ class HolderRecord(msgspec.Struct, kw_only=True):
         The process.
     attachments : list of Attachment
         What is in force, one for each share.
+    beside : Attachment or None
+        Limits of the node's processor and memory beside these shares.
+    begun : bool
+        True from before the first limit is set until all of them are: what was begun is undone by the next
+        agent, and never adopted.
+    resizing : bool
+        True while other limits are put in force: the next agent sets those of the record again.
     """
 
     format: int
@@ -45,25 +53,39 @@ class HolderRecord(msgspec.Struct, kw_only=True):
     owner: str
     holder: ProcessMark
     attachments: list[Attachment]
+    beside: Attachment | None = None
+    begun: bool = False
+    resizing: bool = False
+
+    @property
+    def all(self) -> list[Attachment]:
+        """All that is in force, limits beside the shares first."""
+        return [*([] if self.beside is None else [self.beside]), *self.attachments]
 
     @property
     def isolation(self) -> list[IsolationDoc]:
-        """What is in force, of all shares."""
-        return [doc for attachment in self.attachments for doc in attachment.isolation]
+        """What is in force, of all shares and beside them."""
+        beside = [] if self.beside is None else self.beside.isolation
+        return [doc for attachment in self.attachments for doc in attachment.isolation] + beside
+
+    @property
+    def notices(self) -> list[str]:
+        """What the person at the process should read."""
+        return [notice for attachment in self.all for notice in attachment.notices]
 
     def reply(self) -> AttachReply:
         """Tell the process what it applies to itself."""
         environment: dict[str, str] = {}
-        for attachment in self.attachments:
+        for attachment in self.all:
             environment.update(attachment.environment)
-        threads = [item.threads for item in self.attachments if item.threads is not None]
+        threads = [item.threads for item in self.all if item.threads is not None]
         return AttachReply(
             lease_id=self.lease_id,
             environment=environment,
             threads=min(threads, default=None),
             isolation=self.isolation,
             caps=[cap for attachment in self.attachments for cap in attachment.caps],
-            notices=[notice for attachment in self.attachments for notice in attachment.notices],
+            notices=self.notices,
         )
 
 

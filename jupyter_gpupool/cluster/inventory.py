@@ -14,8 +14,9 @@ import msgspec
 from jupyter_gpupool.backends.base import Attachment, Backend, BackendError
 from jupyter_gpupool.cluster.calls import call
 from jupyter_gpupool.cluster.locks import DeviceLocks
-from jupyter_gpupool.core.errors import NoSuchDevice
-from jupyter_gpupool.protocol.messages import DeviceReport, DeviceSample
+from jupyter_gpupool.core.devices import DeviceKind
+from jupyter_gpupool.core.errors import GPUPoolError, NoSuchDevice
+from jupyter_gpupool.protocol.messages import DeviceReport, DeviceSample, ShareOrder
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +71,27 @@ class Inventory:
         except KeyError:
             raise NoSuchDevice(f"This node has no device {device_id}.") from None
 
+    def name(self, device_id: str) -> str:
+        """Return what people call a device; its id when it is not there now."""
+        return next((device.name for device in self.devices if device.id == device_id), device_id)
+
+    def part(self, shares: Sequence[ShareOrder]) -> float | None:
+        """Return which part of all GPUs of this node shares are, at most 1.
+
+        None where that says nothing about the node: a share of the node's own processor is among them, or
+        of a device that is emulated or not there.
+        """
+        known = {device.id: device for device in self.devices}
+        chosen = [known.get(share.device_id) for share in shares]
+        if not chosen or any(it is None or it.emulated or it.kind is DeviceKind.CPU for it in chosen):
+            return None
+        gpus = {device.parent_id or device.id for device in self.devices if device.kind is not DeviceKind.CPU}
+        milli = sum(
+            share.compute_milli * (1000 if device is None else device.parent_milli) / 1000
+            for share, device in zip(shares, chosen, strict=True)
+        )
+        return min(1.0, milli / (1000 * len(gpus)))
+
     def sample(self, attachments: Iterable[Attachment]) -> list[DeviceSample]:
         """Read the telemetry of all devices."""
         by_backend: dict[int, list[Attachment]] = {}
@@ -85,10 +107,15 @@ class Inventory:
         return samples
 
     def close(self) -> None:
-        """Give the devices back."""
+        """Give the devices back, and let the backends close what they opened; leases stay attached."""
+        for backend in self._backends:
+            try:
+                call(backend.close)
+            except GPUPoolError as error:
+                self._complain("closed", error)
         self._locks.close()
 
-    def _complain(self, what: str, error: BackendError) -> None:
+    def _complain(self, what: str, error: GPUPoolError) -> None:
         """Log a fault that may come back every second, once."""
         if self._complaints.get(what) != str(error):
             self._complaints[what] = str(error)

@@ -32,6 +32,8 @@ TELL_SECONDS = 5.0
 IDLE_SECONDS = 10.0
 #: How often devices are discovered anew, and locks of others tried again, seconds.
 REFRESH_SECONDS = 5.0
+#: Samples that carry many readings are told at most this often, unless a holder came or went, seconds.
+LEAST_SECONDS = 1.0
 #: What moves less is not worth a message: percent, bytes.
 _PERCENT, _BYTES = 2.0, 16 * 2**20
 
@@ -91,10 +93,18 @@ class Sampler:
         attachments = [attachment for record in self._desk.records for attachment in record.attachments]
         devices = await self._hands.do(self._inventory.sample, attachments)
         sample = SampleReport(devices=devices, leases=leases)
-        now = time.monotonic()
-        if self._told is None or now - self._told_at >= TELL_SECONDS or _noticeable(self._told, sample):
-            self._told, self._told_at = sample, now
+        if self._worth_telling(sample, time.monotonic() - self._told_at):
+            self._told, self._told_at = sample, time.monotonic()
             self._report(sample)
+
+    def _worth_telling(self, sample: SampleReport, passed_seconds: float) -> bool:
+        """Tell whether the pool should hear of a sample; the readings of a GPU are many, and ride along."""
+        told = self._told
+        if told is None or _ids(told) != _ids(sample) or passed_seconds >= TELL_SECONDS:
+            return True
+        if passed_seconds < LEAST_SECONDS and any(device.metrics for device in sample.devices):
+            return False
+        return _noticeable(told, sample)
 
     async def _pause(self) -> None:
         """Wait; a holder that comes or goes ends the wait."""
@@ -112,25 +122,34 @@ class Sampler:
         await asyncio.sleep(min(self._seconds, 0.2))
 
 
+def _ids(sample: SampleReport) -> tuple[set[str], set[str]]:
+    """Return what a sample is about."""
+    return {lease.lease_id for lease in sample.leases}, {device.device_id for device in sample.devices}
+
+
 def _noticeable(old: SampleReport, new: SampleReport) -> bool:
-    """Tell whether a person would see the difference."""
-    before = {sample.lease_id: sample for sample in old.leases}
-    if before.keys() != {sample.lease_id for sample in new.leases}:
-        return True
-    if any(_lease_moved(before[sample.lease_id], sample) for sample in new.leases):
-        return True
+    """Tell whether a person would see the difference between two samples of the same leases and devices."""
+    leases = {sample.lease_id: sample for sample in old.leases}
     devices = {sample.device_id: sample for sample in old.devices}
-    if devices.keys() != {sample.device_id for sample in new.devices}:
-        return True
-    return any(_device_moved(devices[sample.device_id], sample) for sample in new.devices)
+    return any(_lease_moved(leases[sample.lease_id], sample) for sample in new.leases) or any(
+        _device_moved(devices[sample.device_id], sample) for sample in new.devices
+    )
 
 
 def _lease_moved(old: LeaseSample, new: LeaseSample) -> bool:
-    return old.processes != new.processes or _moved(old.memory_used_bytes, new.memory_used_bytes, _BYTES)
+    return (
+        old.processes != new.processes
+        or old.notices != new.notices
+        or _moved(old.memory_used_bytes, new.memory_used_bytes, _BYTES)
+        or _moved(old.host_memory_bytes, new.host_memory_bytes, _BYTES)
+        or _moved(old.utilization_percent, new.utilization_percent, _PERCENT)
+    )
 
 
 def _device_moved(old: DeviceSample, new: DeviceSample) -> bool:
-    if _moved(old.unmanaged_bytes, new.unmanaged_bytes, _BYTES * 4):
+    if _moved(old.unmanaged_bytes, new.unmanaged_bytes, _BYTES * 4) or old.missing != new.missing:
+        return True
+    if [(it.pid, it.user) for it in old.unmanaged] != [(it.pid, it.user) for it in new.unmanaged]:
         return True
     before, after = (msgspec.structs.asdict(sample.readings) for sample in (old, new))
     return any(

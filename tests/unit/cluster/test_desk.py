@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_gpupool.backends.base import Attachment, Backend, BackendError, ProcessMark
+from jupyter_gpupool.backends.base import Attachment, Backend, BackendError, Note, ProcessMark, no_note
 from jupyter_gpupool.cluster.desk import HolderDesk
 from jupyter_gpupool.cluster.hands import Hands
 from jupyter_gpupool.cluster.holders import HolderBook
@@ -66,7 +66,9 @@ class PacedBackend(Backend):
     def sample(self, leases: list[Attachment]) -> list[DeviceSample]:
         return []
 
-    def attach(self, lease_id: str, share: ShareOrder, holder: ProcessMark) -> Attachment:
+    def attach(
+        self, lease_id: str, share: ShareOrder, holder: ProcessMark, note: Note = no_note
+    ) -> Attachment:
         self.entered.set()
         assert self.go.wait(10)
         self._fail("attach", share)

@@ -1,0 +1,85 @@
+"""What was limited beside a share, and how to undo it: the companion's part of an attachment.
+
+Rule of this module: everything that a later agent needs is here, in JSON.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from jupyter_gpupool.backends.base import Attachment, BackendError
+from jupyter_gpupool.backends.bounds import Bounds
+from jupyter_gpupool.backends.host.plan import CUDA_ROOM_BYTES, Wanted
+from jupyter_gpupool.backends.undo import Undo
+from jupyter_gpupool.core.leases import Resource
+
+
+class HostRecord(msgspec.Struct, kw_only=True):
+    """What is in force on one holder."""
+
+    cores_milli: int
+    memory_bytes: int | None
+    processes: int | None
+    #: Why a resource is not limited, by its name.
+    reasons: dict[Resource, str] = {}
+    #: Changes on processes and control groups of ours; None where a scope limits.
+    undo: Undo | None = None
+    #: Name of the scope that systemd made; empty where we limit.
+    scope: str = ""
+    #: True while a share of the CPU limits the same process.
+    yielding: bool = False
+
+    @property
+    def wanted(self) -> Wanted:
+        """How much the holder gets."""
+        return Wanted(
+            cores_milli=self.cores_milli,
+            memory_bytes=self.memory_bytes,
+            processes=self.processes,
+            reasons=self.reasons,
+        )
+
+    @property
+    def bounds(self) -> Bounds:
+        """The same for limits of ours."""
+        return Bounds(
+            cores_milli=self.cores_milli,
+            memory_bytes=self.memory_bytes,
+            room_bytes=CUDA_ROOM_BYTES,
+            processes=self.processes,
+        )
+
+
+def new_record(wanted: Wanted) -> HostRecord:
+    """Begin a record."""
+    return HostRecord(
+        cores_milli=wanted.cores_milli,
+        memory_bytes=wanted.memory_bytes,
+        processes=wanted.processes,
+        reasons=wanted.reasons,
+    )
+
+
+_decoder = msgspec.json.Decoder(HostRecord)
+
+
+def load(attachment: Attachment) -> HostRecord:
+    """Read the record of an attachment.
+
+    Raises
+    ------
+    BackendError
+        If it was not written here.
+    """
+    try:
+        return _decoder.decode(attachment.undo)
+    except msgspec.DecodeError as error:
+        raise BackendError(
+            f"The record of the limits beside {attachment.lease_id} cannot be read: {error}.",
+            hint="Restart the holder to be rid of its limits.",
+        ) from error
+
+
+def dump(record: HostRecord) -> msgspec.Raw:
+    """Write a record."""
+    return msgspec.Raw(msgspec.json.encode(record))
