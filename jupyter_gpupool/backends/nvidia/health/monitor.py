@@ -54,7 +54,7 @@ class Track:
         elif rank < held:
             self._see_better(found, seconds, rules)
         else:
-            self.held = found
+            self.held = found if rank else FINE
             self.worse_rounds = self.better_rounds = 0
 
     def _see_worse(self, found: Finding, rules: HealthRules) -> None:
@@ -74,7 +74,8 @@ class Track:
         self.better_rounds += 1
         lasted = seconds - self.better_since >= rules.better_seconds
         if self.better_rounds >= rules.better_rounds and lasted:
-            self.held, self.better_rounds = self.better, 0
+            healthy = self.better.health is Health.HEALTHY
+            self.held, self.better_rounds = FINE if healthy else self.better, 0
 
 
 class Monitor:
@@ -100,7 +101,11 @@ class Monitor:
         for name, indicator in self._indicators.items():
             if now.lost and name != LOST:
                 continue
-            self._tracks[name].see(indicator(now, self._past, self._rules), now.seconds, self._rules)
+            found, track = indicator(now, self._past, self._rules), self._tracks[name]
+            if found is FINE and track.held is FINE:  # nearly always
+                track.worse_rounds = 0
+            else:
+                track.see(found, now.seconds, self._rules)
         if not now.lost:
             self._remember(now)
 
@@ -113,20 +118,17 @@ class Monitor:
     @property
     def health(self) -> Health:
         """The worst that counts now."""
-        return max((track.held.health for track in self._tracks.values()), key=_RANK.__getitem__)
+        return max(
+            (one.health for one in self.findings.values()), key=_RANK.__getitem__, default=Health.HEALTHY
+        )
 
     @property
     def reason(self) -> str:
         """What is wrong, the worst first; empty when nothing is."""
-        held = [track.held for track in self._tracks.values() if track.held.health is not Health.HEALTHY]
-        held.sort(key=lambda finding: -_RANK[finding.health])
+        held = sorted(self.findings.values(), key=lambda finding: -_RANK[finding.health])
         return " ".join(finding.sentence for finding in held[:_MOST_SENTENCES])
 
     @property
     def findings(self) -> dict[str, Finding]:
         """What counts now and is not healthy, by indicator."""
-        return {
-            name: track.held
-            for name, track in self._tracks.items()
-            if track.held.health is not Health.HEALTHY
-        }
+        return {name: track.held for name, track in self._tracks.items() if track.held is not FINE}

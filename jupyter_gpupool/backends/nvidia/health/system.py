@@ -93,7 +93,9 @@ def fabric(now: Vitals, past: Sequence[Vitals], rules: HealthRules) -> Finding:
     """Whether it has joined the NVSwitch fabric, where there is one."""
     state = int(now.values.get("fabric_state", 0))
     if state in (_NOT_STARTED, _IN_PROGRESS):
-        return failed("It has not joined the NVSwitch fabric yet: see that nvidia-fabricmanager runs.")
+        return degraded(
+            "It has not joined the NVSwitch fabric; if CUDA does not start, see that nvidia-fabricmanager runs."
+        )
     if state == _COMPLETED and flag(now, "fabric_status"):
         return failed("It could not join the NVSwitch fabric: see the log of nvidia-fabricmanager.")
     if flag(now, "fabric_bandwidth_degraded"):
