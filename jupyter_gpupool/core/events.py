@@ -68,6 +68,31 @@ class ResizeRequested(Event):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PinRequested(Event):
+    """The owner wants a lease not to be taken back, or does not mind any more."""
+
+    lease_id: str
+    pinned: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ActivitySeen(Event):
+    """A holder began or stopped to do something (not written down: it is told anew after a restart).
+
+    Attributes
+    ----------
+    busy : bool
+        Whether a cell runs or the device is active.
+    idle_ms : int
+        For how long it has done nothing; 0 while busy.
+    """
+
+    lease_id: str
+    busy: bool
+    idle_ms: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class WaiterLost(Event):
     """Nobody has been listening for a QUEUED lease for longer than the grace period."""
 

@@ -74,6 +74,14 @@ class LeaseEvent(Enum):
     DETACHED = "detached"
     #: The agent did not confirm that in time.
     DETACH_OVERDUE = "detach_overdue"
+    #: Its owner was told that it will be taken back for somebody who is entitled.
+    NOTICED = "noticed"
+    #: That will not happen after all.
+    NOTICE_WITHDRAWN = "notice_withdrawn"
+    #: It was taken back.
+    RECLAIMED = "reclaimed"
+    #: Its owner pinned it, or unpinned it.
+    PINNED = "pinned"
 
 
 class EndReason(Enum):
@@ -92,6 +100,18 @@ class EndReason(Enum):
     KERNEL_DEAD = "kernel_dead"  #: the Jupyter server gave up restarting the kernel
     AGENT_LOST = "agent_lost"  #: the node's agent was away for too long
     ADMIN_ENDED = "admin_ended"  #: an administrator ended it
+    RECLAIMED = "reclaimed"  #: it was taken back for somebody who is entitled
+
+
+class Priority(Enum):
+    """How urgent a request is; who may use which is a matter of quotas."""
+
+    #: Gives way to all others.
+    LOW = "low"
+    #: What nobody has to ask for.
+    NORMAL = "normal"
+    #: Comes before others for a while: the advantage decays with the time that it is held.
+    HIGH = "high"
 
 
 class Strength(Enum):
@@ -192,12 +212,24 @@ class Want:
         The device kind; None leaves it to the pool (CUDA where there is any, else CPU).
     device : str
         A device's name or id; empty for any.
+    count : int
+        How many devices, each with this share: a gang, granted all or nothing.
+    spread : bool
+        True when they may be on several nodes.
+    priority : Priority
+        How urgent it is.
+    at_most : bool
+        True to take less where a quota allows no more.
     """
 
     compute_milli: int
     memory_bytes: int | None = None
     kind: DeviceKind | None = None
     device: str = ""
+    count: int = 1
+    spread: bool = False
+    priority: Priority = Priority.NORMAL
+    at_most: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -271,6 +303,12 @@ class Lease:
         Compute used so far: thousandths of a device x milliseconds, up to ``used_until_ms``.
     used_until_ms : int or None
         Pool time up to which ``used_milli_ms`` counts; None before the grant.
+    pinned : bool
+        True when its owner wants it not to be taken back, as far as the quota allows.
+    notice_ms : int or None
+        Pool time at which it will be taken back; None when it will not.
+    notice_detail : str
+        Why, in words.
     """
 
     id: str
@@ -297,6 +335,9 @@ class Lease:
     end_detail: str = ""
     used_milli_ms: int = 0
     used_until_ms: int | None = None
+    pinned: bool = False
+    notice_ms: int | None = None
+    notice_detail: str = ""
 
 
 _S, _E = LeaseState, LeaseEvent
@@ -325,6 +366,10 @@ LEASE_TRANSITIONS: dict[LeaseState, dict[LeaseEvent, LeaseState]] = {
         _E.RESIZE_ASKED: _S.ACTIVE,
         _E.LIMITS_APPLIED: _S.ACTIVE,
         _E.LIMITS_REFUSED: _S.ACTIVE,
+        _E.NOTICED: _S.ACTIVE,
+        _E.NOTICE_WITHDRAWN: _S.ACTIVE,
+        _E.RECLAIMED: _S.ENDING,
+        _E.PINNED: _S.ACTIVE,
         _E.AGENT_LOST: _S.ENDED,
     },
     _S.ENDING: {

@@ -146,7 +146,7 @@ class Queue:
         waiting = [*self._ledger.waiting(), newcomer] if newcomer is not None else self._ledger.waiting()
         offered = self.offered()
         claimed: set[str] = set()
-        for lease in self._order(waiting, now_ms):
+        for lease in self._order(waiting, now_ms, {}):
             if len(claimed) == len(offered):
                 return
             usable = self.usable(lease.want, offered)
@@ -167,7 +167,7 @@ class Queue:
         """Return the position of each request by lease id: 1 for the next of its device kind."""
         counts: dict[DeviceKind | None, int] = {}
         positions = {}
-        for ahead, lease in enumerate(self._order(self._ledger.waiting(), now_ms)):
+        for ahead, lease in enumerate(self._order(self._ledger.waiting(), now_ms, {})):
             kind = lease.want.kind
             competing = ahead if kind is None else counts.get(kind, 0) + counts.get(None, 0)
             positions[lease.id] = competing + 1

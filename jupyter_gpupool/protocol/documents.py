@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from jupyter_gpupool.core.devices import DeviceKind, Health
-from jupyter_gpupool.core.leases import EndReason, LeaseState, Resource, Strength, Verified
+from jupyter_gpupool.core.leases import EndReason, LeaseState, Priority, Resource, Strength, Verified
 
 
 class ErrorDoc(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -118,6 +118,13 @@ class LeaseDoc(msgspec.Struct, kw_only=True):
     #: that is granted whole that is more.
     asked_compute_milli: int = 0
     asked_memory_bytes: int | None = None
+    priority: Priority = Priority.NORMAL
+    #: True when its owner wants it not to be taken back.
+    pinned: bool = False
+    #: Seconds until it is taken back; None when it is not.
+    reclaim_seconds: float | None = None
+    #: For how long it has done nothing; None when unknown.
+    idle_seconds: float | None = None
 
 
 class ReadingsDoc(msgspec.Struct, kw_only=True):
@@ -231,6 +238,13 @@ class LeaseRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
     wait_seconds: float | None = None
     #: None holds for ever.
     hold_seconds: float | None = None
+    #: How many devices, each with this share, all or nothing.
+    count: int = 1
+    #: True when they may be on several nodes.
+    spread: bool = False
+    priority: Priority = Priority.NORMAL
+    #: True to take less where a quota allows no more.
+    at_most: bool = False
     holder: HolderRequest = msgspec.field(default_factory=HolderRequest)
 
 

@@ -26,6 +26,9 @@ export type Strength = 'hard' | 'soft' | 'none';
 /** How it is known that a limit is in force. */
 export type Verified = 'pending' | 'read-back' | 'probed';
 
+/** How urgent a request is. */
+export type Priority = 'low' | 'normal' | 'high';
+
 /** A part of one device. */
 export interface IShare {
   readonly device_id: string;
@@ -93,6 +96,10 @@ export interface ILease {
   readonly utilization_percent: number | null;
   readonly asked_compute_milli: number;
   readonly asked_memory_bytes: number | null;
+  readonly priority: Priority;
+  readonly pinned: boolean;
+  readonly reclaim_seconds: number | null;
+  readonly idle_seconds: number | null;
 }
 
 /** Telemetry of a device. */

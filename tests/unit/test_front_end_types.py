@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from jupyter_gpupool.core.devices import DeviceKind, Health
-from jupyter_gpupool.core.leases import LeaseState, Resource, Strength, Verified
+from jupyter_gpupool.core.leases import LeaseState, Priority, Resource, Strength, Verified
 from jupyter_gpupool.protocol import documents
 from jupyter_gpupool.server.kernels import KernelDoc
 
@@ -29,7 +29,7 @@ _STRUCTURES: dict[str, tuple[type[msgspec.Struct], set[str]]] = {
     "IPool": (documents.PoolDoc, set()),
     "IKernelEnvironment": (KernelDoc, set()),
 }
-_ENUMS: list[type[Enum]] = [DeviceKind, Health, LeaseState, Resource, Strength, Verified]
+_ENUMS: list[type[Enum]] = [DeviceKind, Health, LeaseState, Priority, Resource, Strength, Verified]
 
 
 @pytest.mark.parametrize("interface", _STRUCTURES)

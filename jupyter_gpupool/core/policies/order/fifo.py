@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from jupyter_gpupool.core.leases import Lease
+from jupyter_gpupool.core.policies.order import Standing
 
 
-def fifo(waiting: Sequence[Lease], now_ms: int) -> Sequence[Lease]:
+def fifo(waiting: Sequence[Lease], now_ms: int, standings: Mapping[str, Standing]) -> Sequence[Lease]:
     """Keep the order of arrival.
 
     Parameters
     ----------
     waiting : sequence of Lease
         The requests, in the order of arrival.
-    now_ms : int
-        Pool time; arrival alone decides here, so it is not used.
+    now_ms, standings
+        Pool time, and how owners stand; arrival alone decides here, so they are not used.
 
     Returns
     -------
