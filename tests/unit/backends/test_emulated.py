@@ -11,12 +11,14 @@ from jupyter_gpupool.backends.base import Attachment, ProcessMark
 from jupyter_gpupool.backends.cpu import CPUBackend
 from jupyter_gpupool.backends.emulated import EmulatedBackend
 from jupyter_gpupool.backends.emulated_models import MODELS, parse_emulation
+from jupyter_gpupool.backends.nvidia.backend import NvidiaBackend
 from jupyter_gpupool.backends.procfs import ProcFS
 from jupyter_gpupool.backends.registry import make_backends
 from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.core.errors import InvalidValue
 from jupyter_gpupool.protocol.documents import ReadingsDoc
 from jupyter_gpupool.protocol.messages import ShareOrder
+from jupyter_gpupool.protocol.telemetry import CATALOGUE
 
 
 class Clock:
@@ -165,9 +167,29 @@ def test_leases_of_other_devices_do_not_count() -> None:
 
 
 def test_emulated_devices_take_the_place_of_real_ones() -> None:
-    assert [type(each) for each in make_backends("", False)] == [CPUBackend]
-    assert [type(each) for each in make_backends("", True)] == [CPUBackend]
+    assert [type(each) for each in make_backends("", False)] == [NvidiaBackend, CPUBackend]
+    assert [type(each) for each in make_backends("", True)] == [NvidiaBackend, CPUBackend]
     assert [type(each) for each in make_backends("1xL4-24GB", False)] == [EmulatedBackend]
-    assert [type(each) for each in make_backends(" 1xL4-24GB", True)] == [EmulatedBackend, CPUBackend]
+    assert [type(each) for each in make_backends(" 1xL4-24GB", True)] == [
+        EmulatedBackend,
+        NvidiaBackend,
+        CPUBackend,
+    ]
     with pytest.raises(InvalidValue):
         make_backends("9xNothing", False)
+
+
+def test_further_readings_follow_the_model_and_the_load() -> None:
+    clock = Clock()
+    backend = EmulatedBackend("1xA100-80GB", clock=clock)
+    idle = backend.sample([])[0].metrics
+    lease = leased(backend, 1000)
+    course(backend, clock, [lease], 60)
+    busy = backend.sample([lease])[0]
+    assert not busy.metrics.keys() - CATALOGUE.keys()
+    assert (idle["clocks_idle"], busy.metrics["clocks_idle"]) == (1, 0)
+    assert busy.metrics["power_limit_watts"] == 400
+    assert busy.metrics["memory_free_bytes"] == 80 * 2**30 - (busy.readings.memory_used_bytes or 0)
+    assert 60 * 60 < busy.metrics["energy_joules"] < 60 * 400
+    assert busy.metrics["ecc_uncorrected_volatile"] == 0
+    assert (backend.watch(lease).utilization_percent or 0) > 50
