@@ -100,6 +100,17 @@ class TestIdentity:
         assert 'jupyter_gpupool_devices{offered="true"} 4.0' in text
         assert "jupyter_gpupool_journal_writable 1.0" in text
 
+    def test_metrics_show_who_holds_what_to_whoever_runs_the_service_only(self, pool: PoolProcess) -> None:
+        lease = pool.ask("POST", f"{API_PREFIX}/leases", {"compute_milli": 250}, token=BOB).body
+        held = f'jupyter_gpupool_lease_compute_ratio{{device="{lease["shares"][0]["device_id"]}",lease="'
+        assert f'{held}{lease["id"]}",' in pool.get("/metrics").body
+        assert 'owner="bob"' in pool.get("/metrics").body
+        mine = pool.request(250)
+        text = pool.get("/metrics", token=BOB).body
+        assert f'lease="{lease["id"]}"' in text
+        assert mine["id"] not in text
+        assert f'owner="{mine["owner"]}"' not in text
+
     def test_another_owners_lease_does_not_exist(self, pool: PoolProcess) -> None:
         lease = pool.request(250)
         path = f"{API_PREFIX}/leases/{lease['id']}"

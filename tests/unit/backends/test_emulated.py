@@ -18,7 +18,6 @@ from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.core.errors import InvalidValue
 from jupyter_gpupool.protocol.documents import ReadingsDoc
 from jupyter_gpupool.protocol.messages import ShareOrder
-from jupyter_gpupool.protocol.telemetry import CATALOGUE
 
 
 class Clock:
@@ -177,19 +176,3 @@ def test_emulated_devices_take_the_place_of_real_ones() -> None:
     ]
     with pytest.raises(InvalidValue):
         make_backends("9xNothing", False)
-
-
-def test_further_readings_follow_the_model_and_the_load() -> None:
-    clock = Clock()
-    backend = EmulatedBackend("1xA100-80GB", clock=clock)
-    idle = backend.sample([])[0].metrics
-    lease = leased(backend, 1000)
-    course(backend, clock, [lease], 60)
-    busy = backend.sample([lease])[0]
-    assert not busy.metrics.keys() - CATALOGUE.keys()
-    assert (idle["clocks_idle"], busy.metrics["clocks_idle"]) == (1, 0)
-    assert busy.metrics["power_limit_watts"] == 400
-    assert busy.metrics["memory_free_bytes"] == 80 * 2**30 - (busy.readings.memory_used_bytes or 0)
-    assert 60 * 60 < busy.metrics["energy_joules"] < 60 * 400
-    assert busy.metrics["ecc_uncorrected_volatile"] == 0
-    assert (backend.watch(lease).utilization_percent or 0) > 50
