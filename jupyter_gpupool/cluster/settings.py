@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 from traitlets import Bool, Dict, Enum, Float, Int, List, Unicode
 from traitlets.config import Configurable
 
@@ -132,6 +133,25 @@ class PoolAgent(Configurable):
         if self.default_sharing != Sharing.AUTO.value:
             rules += (SharingRule(model="*", sharing=Sharing(self.default_sharing)),)
         return rules
+
+
+def dump_rules(rules: NodeRules) -> str:
+    """Write rules as one line of JSON, for the agent that a service starts."""
+    return msgspec.json.encode(rules).decode()
+
+
+def load_rules(text: str) -> NodeRules:
+    """Read such a line.
+
+    Raises
+    ------
+    BadAgentSettings
+        If it is none.
+    """
+    try:
+        return msgspec.json.decode(text, type=NodeRules)
+    except msgspec.DecodeError as error:
+        raise BadAgentSettings(f"--rules cannot be read: {error}.") from error
 
 
 def _requirement(text: str) -> tuple[Resource, Strength]:

@@ -69,7 +69,8 @@ def read_file(path: Path) -> tuple[SharingRule, ...]:
         raise BadSharingRules(f"{path} is not text in UTF-8.") from error
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        hint = "Put patterns in quotes: they have a * in them." if "alias" in (error.problem or "") else ""
+        alias = "alias" in f"{error.context} {error.problem}"
+        hint = "Put patterns in quotes: a * is something else in YAML." if alias else ""
         raise BadSharingRules(f"{path}, line {line}: {error.problem}.", hint=hint) from error
     if root is None:
         return ()

@@ -13,8 +13,10 @@ import signal
 from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
+from jupyter_gpupool.backends.rules import NodeRules
 from jupyter_gpupool.cluster.control import ControlPlane
 from jupyter_gpupool.cluster.journal import Journal, JournalUnavailable
+from jupyter_gpupool.cluster.settings import dump_rules
 from jupyter_gpupool.cluster.supervisor import AgentSupervisor
 from jupyter_gpupool.cluster.tls import ensure_control_tls
 from jupyter_gpupool.protocol import names, paths
@@ -229,6 +231,8 @@ def _agent_arguments(settings: ServiceSettings) -> list[str]:
         arguments += ["--emulate", settings.emulate]
     if settings.emulate_beside:
         arguments.append("--emulate-beside")
+    if settings.rules != NodeRules():
+        arguments += ["--rules", dump_rules(settings.rules)]
     return arguments
 
 
