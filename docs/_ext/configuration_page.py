@@ -13,8 +13,8 @@ from jupyter_gpupool.service.settings import PoolService
 _CONFIGURABLES = {
     PoolService: "The pool service: `jupyter gpupool serve --PoolService.NAME=VALUE`, or "
     "`jupyter_gpupool_config.py`",
-    PoolAgent: "The devices of a node: `jupyter gpupool serve --PoolAgent.NAME=VALUE` (or `agent`, where a service "
-    "manager runs it), or `jupyter_gpupool_config.py`",
+    PoolAgent: "The devices of a node: `jupyter gpupool serve --PoolAgent.NAME=VALUE` (or `agent`, where a "
+    "service manager runs it), or `jupyter_gpupool_config.py`",
     GPUPoolExtension: "The Jupyter Server extension: `jupyter lab --GPUPoolExtension.NAME=VALUE`, or "
     "`jupyter_server_config.py`",
 }

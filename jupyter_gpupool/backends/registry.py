@@ -51,11 +51,14 @@ def make_backends(
     """
     real: list[Backend] = []
     if emulate_beside or not emulate.strip():
-        real = [make_nvidia(rules or NodeRules(), runtime), CPUBackend()]
+        probes = ProbeBook(data_dir() / PROBES_FILE)
+        real = [make_nvidia(rules or NodeRules(), runtime, probes=probes), CPUBackend(book=probes)]
     return [EmulatedBackend(emulate.strip()), *real] if emulate.strip() else real
 
 
-def make_nvidia(rules: NodeRules, runtime: Path | None = None, *, library: str = "") -> NvidiaBackend:
+def make_nvidia(
+    rules: NodeRules, runtime: Path | None = None, *, library: str = "", probes: ProbeBook | None = None
+) -> NvidiaBackend:
     """Put the backend of GPUs together.
 
     Parameters
@@ -66,6 +69,8 @@ def make_nvidia(rules: NodeRules, runtime: Path | None = None, *, library: str =
         Private runtime directory; without it there is no MPS.
     library : str
         A library in place of the driver's NVML.
+    probes : ProbeBook, optional
+        What exceeding limits has shown on this machine.
     """
     nvml, procfs = NVML(library), ProcFS()
     health = HealthRules(ignored_xids=rules.ignored_xids, quiet_seconds=rules.xid_quiet_seconds)
@@ -73,5 +78,4 @@ def make_nvidia(rules: NodeRules, runtime: Path | None = None, *, library: str =
     presence = Presence(nvml, sampler, procfs)
     rungs: list[Rung] = [MIGRung(presence), WholeRung(presence), DriverRung(nvml, presence)]
     rungs.append(FrameworkRung(presence, rules))
-    probes = ProbeBook(data_dir() / PROBES_FILE)
     return NvidiaBackend(nvml, sampler, presence, rungs, rules, probes=probes, procfs=procfs)

@@ -15,9 +15,7 @@ from jupyter_gpupool.backends._nvml import NVML
 from jupyter_gpupool.backends.base import (
     Attachment,
     Backend,
-    BackendError,
     Demand,
-    HolderTooLarge,
     LimitNotInForce,
     Note,
     ProcessMark,
@@ -30,7 +28,8 @@ from jupyter_gpupool.backends.nvidia.climb import Climber, merged
 from jupyter_gpupool.backends.nvidia.cuda_started import Started
 from jupyter_gpupool.backends.nvidia.gpu import GPU
 from jupyter_gpupool.backends.nvidia.ladder import Mode, Plan
-from jupyter_gpupool.backends.nvidia.presence import Presence, Use
+from jupyter_gpupool.backends.nvidia.presence import Presence
+from jupyter_gpupool.backends.nvidia.refusals import refuse_frameworks, refuse_larger, refuse_part
 from jupyter_gpupool.backends.nvidia.rungs.base import Put, Rung, RungName, Site
 from jupyter_gpupool.backends.nvidia.sampler import DeviceSampler
 from jupyter_gpupool.backends.nvidia.undo import NvidiaUndo, begin, dump_undo, load_undo
@@ -39,9 +38,8 @@ from jupyter_gpupool.backends.nvidia.vigil import Vigil, ours
 from jupyter_gpupool.backends.probebook import ProbeBook
 from jupyter_gpupool.backends.procfs import ProcFS
 from jupyter_gpupool.backends.rules import NodeRules
-from jupyter_gpupool.core.shares import WHOLE_MILLI, format_memory
+from jupyter_gpupool.core.shares import WHOLE_MILLI
 from jupyter_gpupool.protocol.documents import IsolationDoc
-from jupyter_gpupool.protocol.frameworks import version
 from jupyter_gpupool.protocol.messages import DeviceReport, DeviceSample, LeaseSample, ShareOrder
 from jupyter_gpupool.protocol.names import ENV_LEASE
 
@@ -106,18 +104,33 @@ class NvidiaBackend(Backend):
     def admit(self, share: ShareOrder, frameworks: Mapping[str, str]) -> None:
         """Refuse a kernel whose frameworks may not time-slice this model."""
         gpu = self._census.gpu(share.device_id)
-        allowed = self._rules.rule_for(gpu.model).frameworks
-        if not allowed or share.compute_milli >= WHOLE_MILLI or self._census.mode(gpu) is not Mode.TIMESLICE:
-            return
-        if any(name in frameworks and version(frameworks[name]) >= version(at) for name, at in allowed):
-            return
-        wanted = " or ".join(f"{name} {at} or newer" for name, at in allowed)
-        have = ", ".join(f"{name} {frameworks[name]}" for name, _ in allowed if name in frameworks) or "none"
-        raise BackendError(
-            f"{gpu.name} ({gpu.model}) is time-sliced, which an administrator lets only kernels with {wanted} do;"
-            f" this one has {have}.",
-            hint="Install that in the kernel's environment, or request the whole device.",
-        )
+        if share.compute_milli < WHOLE_MILLI and self._census.mode(gpu) is Mode.TIMESLICE:
+            refuse_frameworks(gpu, self._rules.rule_for(gpu.model), frameworks)
+
+    # --- what it knows, for `selftest` --------------------------------------------------------------
+
+    def problem(self) -> str:
+        """Return why there are no GPUs, one clause; empty when there are any."""
+        return self._census.problem()
+
+    def gpu(self, device_id: str) -> GPU:
+        """Return a device.
+
+        Raises
+        ------
+        BackendError
+            If there is none with this id.
+        """
+        return self._census.gpu(device_id)
+
+    @property
+    def rungs(self) -> Mapping[RungName, Rung]:
+        """The mechanisms that this node has."""
+        return self._climber.rungs
+
+    def reasons(self, device_id: str) -> Mapping[RungName, str]:
+        """Return why each rung is not possible on a device, one clause; empty when it is."""
+        return self._climber.device(self._census.gpu(device_id)).reasons
 
     # --- attach -------------------------------------------------------------------------------------
 
@@ -141,7 +154,7 @@ class NvidiaBackend(Backend):
         tree = self._presence.tree(lease_id, holder, fresh=True)
         use = self._presence.use(lease_id, gpu, tree, live=True)
         started = cuda_started.look(holder, tree, gpu, use, self._procfs.root)
-        _refuse_larger(use, share, gpu)
+        refuse_larger(use, share, gpu)
         site = Site(
             lease_id=lease_id, gpu=gpu, share=share, holder=holder, uid=uid, cuda_started=bool(started)
         )
@@ -209,14 +222,10 @@ class NvidiaBackend(Backend):
         undo, before = self._opened(attachment)
         check_share(attachment.lease_id, share, before.gpu.uuid)
         refuse_foreign(self._procfs, attachment.holder)
-        if undo.mode.whole_only and share.compute_milli < WHOLE_MILLI:
-            raise BackendError(
-                f"{before.gpu.name} is leased whole or not at all.",
-                hint="Release it and request another device.",
-            )
+        refuse_part(before.gpu, share, whole_only=undo.mode.whole_only)
         tree = self._presence.tree(before.lease_id, before.holder, undo.known, fresh=True)
         use = self._presence.use(before.lease_id, before.gpu, tree, live=True)
-        _refuse_larger(use, share, before.gpu)
+        refuse_larger(use, share, before.gpu)
         site = replace(before, share=share, cuda_started=before.cuda_started or bool(use.here))
         plan = self._plan(site, kept=tuple(undo.rungs))
         puts = self._climber.resize(undo, before, site, plan)
@@ -259,21 +268,4 @@ class NvidiaBackend(Backend):
             holder=attachment.holder,
             uid=undo.uid,
             cuda_started=undo.started_pid > 0,
-        )
-
-
-def _refuse_larger(use: Use, share: ShareOrder, gpu: GPU) -> None:
-    """Refuse a tree that already uses more of the device than the share; a whole device is never too small.
-
-    Raises
-    ------
-    HolderTooLarge
-        Then.
-    """
-    used = use.memory_bytes
-    if share.compute_milli < WHOLE_MILLI and used is not None and used > share.memory_bytes:
-        raise HolderTooLarge(
-            f"Its processes already use {format_memory(used)} of {gpu.name}, more than the share of"
-            f" {format_memory(share.memory_bytes)}.",
-            hint=f"Free memory, restart the kernel, or request at least {-(-used // 2**20)}MiB of memory.",
         )

@@ -82,6 +82,10 @@ class Census:
         self._reports = found
         return list(found.values())
 
+    def problem(self) -> str:
+        """Return why there are no GPUs, one clause; empty when there are any."""
+        return self._nvml.open() or ("" if self._reports else "the driver lists none")
+
     def gpu(self, device_id: str) -> GPU:
         """Return a device.
 
