@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -70,6 +71,7 @@ class FakeMPS:
         # This interpreter itself: whatever is named python3 on the path may take long to start.
         self.program.write_text(f"#!{os.path.realpath(sys.executable)} -IS\n{body}")
         self.program.chmod(0o755)
+        shutil.copy(PROGRAM.with_name("fake_daemon.py"), directory)
         self._clients: list[FakeClient] = []
 
     def __enter__(self) -> FakeMPS:
@@ -100,9 +102,7 @@ class FakeMPS:
 
     def start_daemon(self, pipes: Path, *options: str) -> None:
         """Start a daemon as an administrator does."""
-        subprocess.run(
-            [self.program, "-d", *options], env=self.environment(pipes), check=True, timeout=20
-        )
+        subprocess.run([self.program, "-d", *options], env=self.environment(pipes), check=True, timeout=20)
 
     def tell(self, pipes: Path, command: str) -> str:
         """Send a command to a daemon and return its answer."""
