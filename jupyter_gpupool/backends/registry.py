@@ -78,4 +78,6 @@ def make_nvidia(
     presence = Presence(nvml, sampler, procfs)
     rungs: list[Rung] = [MIGRung(presence), WholeRung(presence), DriverRung(nvml, presence)]
     rungs.append(FrameworkRung(presence, rules))
-    return NvidiaBackend(nvml, sampler, presence, rungs, rules, probes=probes, procfs=procfs)
+    return NvidiaBackend(
+        *(nvml, sampler, presence, rungs, rules), probes=probes, probe_folder=runtime, procfs=procfs
+    )

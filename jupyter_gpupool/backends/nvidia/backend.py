@@ -8,8 +8,9 @@ remembers between calls only makes it faster or fairer: an attachment's record i
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from jupyter_gpupool.backends._nvml import NVML
 from jupyter_gpupool.backends.base import (
@@ -29,6 +30,7 @@ from jupyter_gpupool.backends.nvidia.cuda_started import Started
 from jupyter_gpupool.backends.nvidia.gpu import GPU
 from jupyter_gpupool.backends.nvidia.ladder import Mode, Plan
 from jupyter_gpupool.backends.nvidia.presence import Presence
+from jupyter_gpupool.backends.nvidia.prober import Prober
 from jupyter_gpupool.backends.nvidia.refusals import refuse_frameworks, refuse_larger, refuse_part
 from jupyter_gpupool.backends.nvidia.rungs.base import Put, Rung, RungName, Site
 from jupyter_gpupool.backends.nvidia.sampler import DeviceSampler
@@ -61,6 +63,8 @@ class NvidiaBackend(Backend):
         What an administrator decided.
     probes : ProbeBook, optional
         What exceeding limits has shown.
+    probe_folder : Path, optional
+        Where a probe that runs is written down; without it nothing is probed.
     procfs : ProcFS, optional
         Where processes are looked at.
     clock : callable
@@ -76,6 +80,7 @@ class NvidiaBackend(Backend):
         rules: NodeRules | None = None,
         *,
         probes: ProbeBook | None = None,
+        probe_folder: Path | None = None,
         procfs: ProcFS | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -86,6 +91,12 @@ class NvidiaBackend(Backend):
         strangers = Strangers(rules, procfs, clock)
         self._census = Census(nvml, sampler, self._climber, presence, strangers, rules)
         self._vigil = Vigil(self._climber, presence, sampler, rules, clock)
+        self._prober: Prober | None = None
+        if probes is not None and probe_folder is not None:
+            self._prober = Prober(
+                probes, rungs, gpu=self._census.find, busy=self._census.busy, folder=probe_folder
+            )
+            self._census.own_pids = self._prober.pids
 
     # --- devices ------------------------------------------------------------------------------------
 
@@ -98,8 +109,15 @@ class NvidiaBackend(Backend):
         return self._census.sample(leases)
 
     def close(self) -> None:
-        """Stop looking at the devices."""
+        """Stop looking at the devices, and what is being probed."""
+        if self._prober is not None:
+            self._prober.close()
         self._census.close()
+
+    def prove(self, device_ids: Collection[str]) -> None:
+        """Have limits exceeded in children on idle devices; see `Prober`."""
+        if self._prober is not None:
+            self._prober.prove([each for each in device_ids if self._census.find(each) is not None])
 
     def admit(self, share: ShareOrder, frameworks: Mapping[str, str]) -> None:
         """Refuse a kernel whose frameworks may not time-slice this model."""
@@ -142,6 +160,8 @@ class NvidiaBackend(Backend):
         check_share(lease_id, share, gpu.uuid)
         uid = refuse_foreign(self._procfs, holder)
         self._presence.note(lease_id, holder, gpu.uuid)
+        if self._prober is not None:
+            self._prober.make_room(gpu.uuid)
         try:
             return self._attach(lease_id, gpu, share, holder, uid, note)
         except BaseException:

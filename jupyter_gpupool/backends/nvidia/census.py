@@ -94,12 +94,27 @@ class Census:
         BackendError
             If there is none with this id, or the driver does not list it now.
         """
-        now = {gpu.uuid: gpu for gpu in self._sampler.latest().gpus}
-        if device_id in now:
-            return now[device_id]
+        if (found := self.find(device_id)) is not None:
+            return found
         if device_id not in self._gpus:
             raise BackendError(f"There is no device {device_id} on this node.", hint="List the devices.")
         return self._gpus[device_id]
+
+    def find(self, device_id: str) -> GPU | None:
+        """Return a device; None if the driver does not list it now."""
+        return next((gpu for gpu in self._sampler.latest().gpus if gpu.uuid == device_id), None)
+
+    def busy(self, device_id: str) -> str:
+        """Say why a device is not idle, one clause; empty when nobody uses it."""
+        gpu = self.find(device_id)
+        if gpu is None:
+            return "the driver does not list it"
+        if self._presence.is_leased(device_id):
+            return "a lease is on it"
+        found = self._presence.on_device(gpu, live=True)
+        if found.value is None:
+            return f"the driver does not say who uses it ({found.reason})"
+        return "processes use it" if found.value else ""
 
     def mode(self, gpu: GPU) -> Mode:
         """Return how the leases on a device share it."""

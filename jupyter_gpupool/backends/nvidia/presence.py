@@ -85,6 +85,10 @@ class Presence:
         """Forget a lease."""
         self._leases.pop(lease_id, None)
 
+    def is_leased(self, device_id: str) -> bool:
+        """Say whether somebody holds something of a device."""
+        return any(device_id in devices for _, devices in list(self._leases.values()))
+
     def table(self, holder: ProcessMark, *, fresh: bool = False) -> ProcessTable:
         """Look at all processes."""
         return self._watch.look(holder, within_seconds=0.0 if fresh else _TABLE_SECONDS)
@@ -98,7 +102,7 @@ class Presence:
         fresh: bool = False,
     ) -> list[ProcessMark]:
         """List the living processes of a holder, parents before children."""
-        others = {mark.pid for other, (mark, _) in self._leases.items() if other != lease_id}
+        others = {mark.pid for other, (mark, _) in list(self._leases.items()) if other != lease_id}
         return self.table(holder, fresh=fresh).tree(holder, known, others)
 
     def use(self, lease_id: str, gpu: GPU, tree: Sequence[ProcessMark], *, live: bool = False) -> Use:
