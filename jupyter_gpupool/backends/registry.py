@@ -16,11 +16,13 @@ from jupyter_gpupool.backends.emulated import EmulatedBackend
 from jupyter_gpupool.backends.nvidia.backend import NvidiaBackend
 from jupyter_gpupool.backends.nvidia.discovery import Discovery
 from jupyter_gpupool.backends.nvidia.health.rules import HealthRules
+from jupyter_gpupool.backends.nvidia.mps.control import MPSControl
 from jupyter_gpupool.backends.nvidia.presence import Presence
 from jupyter_gpupool.backends.nvidia.rungs.base import Rung
 from jupyter_gpupool.backends.nvidia.rungs.driver import DriverRung
 from jupyter_gpupool.backends.nvidia.rungs.framework import FrameworkRung
 from jupyter_gpupool.backends.nvidia.rungs.mig import MIGRung, WholeRung
+from jupyter_gpupool.backends.nvidia.rungs.mps import MPSRung
 from jupyter_gpupool.backends.nvidia.sampler import DeviceSampler
 from jupyter_gpupool.backends.probebook import PROBES_FILE, ProbeBook
 from jupyter_gpupool.backends.procfs import ProcFS
@@ -77,6 +79,8 @@ def make_nvidia(
     sampler = DeviceSampler(nvml, Discovery(nvml), seconds=rules.sample_seconds, health=health)
     presence = Presence(nvml, sampler, procfs)
     rungs: list[Rung] = [MIGRung(presence), WholeRung(presence), DriverRung(nvml, presence)]
+    if runtime is not None:
+        rungs.append(MPSRung(MPSControl(rules.mps_control), runtime, rules, nvml, procfs=procfs))
     rungs.append(FrameworkRung(presence, rules))
     return NvidiaBackend(
         *(nvml, sampler, presence, rungs, rules), probes=probes, probe_folder=runtime, procfs=procfs

@@ -106,6 +106,7 @@ class NvidiaBackend(Backend):
 
     def sample(self, leases: list[Attachment]) -> list[DeviceSample]:
         """Read all GPUs, and find who uses them without a lease."""
+        self._climber.tidy()
         return self._census.sample(leases)
 
     def close(self) -> None:

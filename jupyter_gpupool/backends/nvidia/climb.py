@@ -168,6 +168,14 @@ class Climber:
             if name in self.rungs:
                 self.rungs[name].quiesce(site, record, pids)
 
+    def tidy(self) -> None:
+        """End what nobody uses any more."""
+        for rung in self.rungs.values():
+            try:
+                rung.tidy()
+            except BackendError as error:
+                logger.warning("%s is not tidied up: %s", ladder.TITLES[rung.name], error)
+
     def _put_back(self, undo: NvidiaUndo, before: Site, done: Sequence[RungName]) -> None:
         """Put the old share in force again where the new one is already."""
         was = undo.plan.rungs
