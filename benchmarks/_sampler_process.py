@@ -1,7 +1,7 @@
 """Samples the GPUs that this process's environment has, beside the same NVML calls made by pynvml alone.
 
-Run as a script with the number of seconds; prints one line of JSON. Both run at 1 Hz at the same time, each in
-a thread of its own whose CPU time the kernel counts, so that a busy moment meets both.
+Run as a script with the number of seconds; prints one line of JSON. Both run at 1 Hz at the same time, each
+in a thread of its own whose CPU time the kernel counts, so that a busy moment meets both.
 """
 
 from __future__ import annotations
