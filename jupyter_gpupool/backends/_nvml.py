@@ -11,23 +11,21 @@ import ctypes
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from enum import StrEnum
 from types import ModuleType
-from typing import Any, Generic, TypeVar
+from typing import Any
 
-T = TypeVar("T")
+from jupyter_gpupool.backends.readings import REASONS
+from jupyter_gpupool.backends.readings import Reading as Reading
+from jupyter_gpupool.backends.readings import Reason as Reason
 
 #: What NVIDIA's driver installs.
 _LIBRARY = "libnvidia-ml.so.1"
 #: Shortest and longest pause between two tries to open NVML (again), seconds.
 RETRY_SECONDS = 5.0
 _LONGEST_RETRY_SECONDS = 60.0
-#: NVML's return values that mean something to us.
-_SUCCESS = 0
-_UNINITIALIZED, _INVALID_ARGUMENT, _NOT_SUPPORTED, _NO_PERMISSION, _NOT_FOUND = 1, 2, 3, 4, 6
-_DRIVER_NOT_LOADED, _TIMEOUT, _LIBRARY_NOT_FOUND, _FUNCTION_NOT_FOUND, _GPU_IS_LOST = 9, 10, 12, 13, 15
-_INSUFFICIENT_SIZE, _VERSION_MISMATCH, _GPU_NOT_FOUND, _UNKNOWN = 7, 25, 28, 999
+#: NVML's return values that make us do something.
+_SUCCESS, _UNINITIALIZED, _INVALID_ARGUMENT, _NOT_SUPPORTED = 0, 1, 2, 3
+_INSUFFICIENT_SIZE, _FUNCTION_NOT_FOUND, _GPU_IS_LOST, _UNKNOWN = 7, 13, 15, 999
 #: Functions that work on every GPU: "unknown error" from one of them means that the driver is gone.
 _BASIC = frozenset(
     {
@@ -38,64 +36,6 @@ _BASIC = frozenset(
         "nvmlDeviceGetUUID",
     }
 )
-
-
-class Reason(StrEnum):
-    """Why there is no value: one clause, stable."""
-
-    #: This GPU has no such thing.
-    NOT_SUPPORTED = "not supported here"
-    #: MIG instances, and GPUs in MIG mode, have no such thing.
-    NOT_ON_MIG = "not supported on MIG"
-    #: Our user may not read it.
-    NO_PERMISSION = "no permission"
-    #: The driver has no such function, or another form of it.
-    DRIVER_TOO_OLD = "driver too old"
-    #: The installed nvidia-ml-py has no such function.
-    BINDINGS_TOO_OLD = "bindings too old"
-    #: It fell off the bus, or must be reset.
-    LOST = "the GPU is lost"
-    #: There is no such thing now.
-    NOT_FOUND = "nothing was found"
-    #: Nothing happened in the time given.
-    TIMEOUT = "nothing came in time"
-    #: The library is there, the kernel's module is not.
-    NO_DRIVER = "the driver is not loaded"
-    #: There is no NVIDIA driver on this machine.
-    NOT_INSTALLED = "NVML is not installed"
-    #: A name that is no text.
-    NOT_TEXT = "the driver's answer is no text"
-
-
-_REASONS = {
-    _NOT_SUPPORTED: Reason.NOT_SUPPORTED,
-    _NO_PERMISSION: Reason.NO_PERMISSION,
-    _NOT_FOUND: Reason.NOT_FOUND,
-    _DRIVER_NOT_LOADED: Reason.NO_DRIVER,
-    _TIMEOUT: Reason.TIMEOUT,
-    _LIBRARY_NOT_FOUND: Reason.NOT_INSTALLED,
-    _FUNCTION_NOT_FOUND: Reason.DRIVER_TOO_OLD,
-    _VERSION_MISMATCH: Reason.DRIVER_TOO_OLD,
-    _GPU_IS_LOST: Reason.LOST,
-    _GPU_NOT_FOUND: Reason.LOST,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Reading(Generic[T]):
-    """A value, or why there is none.
-
-    Attributes
-    ----------
-    value : T or None
-        The value.
-    reason : str
-        Why there is none, one clause ("not supported on MIG", "no permission", "driver too old"); empty
-        when there is a value.
-    """
-
-    value: T | None
-    reason: str = ""
 
 
 class NVML:
@@ -117,6 +57,7 @@ class NVML:
         self._errors: tuple[type[Exception], ...] = ()
         self._calls: dict[str, Callable[..., Any]] = {}
         self._handles: dict[str, Any] = {}
+        self._up = False
         self._usable = False
         self._suspect = False
         self._problem = ""
@@ -175,9 +116,14 @@ class NVML:
         if (known := self._handles.get(uuid)) is not None:
             return Reading(known)
         found = self.read("nvmlDeviceGetHandleByUUID", uuid)
-        if found.value is not None:
-            self._handles[uuid] = found.value
-        return Reading(None, Reason.LOST) if found.reason == Reason.NOT_FOUND else found
+        if found.reason == Reason.NOT_FOUND:
+            return Reading(None, Reason.LOST)
+        if found.value is None:  # documented to fail when *any* GPU is lost
+            found = Reading(self._search(uuid), found.reason)
+        if found.value is None:
+            return found
+        self._handles[uuid] = found.value
+        return Reading(found.value)
 
     def fields(self, handle: Any, ids: Iterable[int | tuple[int, int]]) -> list[Reading[int | float]]:
         """Read field values (``NVML_FI_…``, or pairs of them and a scope) in one call, each for itself."""
@@ -223,7 +169,7 @@ class NVML:
 
     def reason(self, code: int) -> str:
         """Return the clause for a return value of NVML that came inside an answer."""
-        known = _REASONS.get(code)
+        known = REASONS.get(code)
         return known if known is not None else f"the driver says: {self._load_binding().NVMLError(code)}"
 
     def lose(self) -> None:
@@ -248,14 +194,16 @@ class NVML:
             binding.nvmlInit()
         except self._errors as error:
             return self.reason(getattr(error, "value", _FUNCTION_NOT_FOUND))
+        self._up = True
         self.generation += 1
         return ""
 
     def _shut(self) -> None:
         """Shut NVML down if it is up. Holds the lock."""
         self._handles = {}
-        if not self._usable or self._binding is None:
+        if not self._up or self._binding is None:
             return
+        self._up = False
         try:
             self._binding.nvmlShutdown()
         except self._errors as error:  # it was down already: what we wanted
@@ -270,6 +218,21 @@ class NVML:
             self._errors = (pynvml.NVMLError, other)
             self._binding = pynvml
         return self._binding
+
+    def _search(self, uuid: str) -> Any | None:
+        """Look for a device by opening one after the other, so that one that is lost hides no other."""
+        for index in range(self.read("nvmlDeviceGetCount").value or 0):
+            gpu = self.read("nvmlDeviceGetHandleByIndex", index).value
+            if gpu is None:
+                continue
+            if self.read("nvmlDeviceGetUUID", gpu).value == uuid:
+                return gpu
+            most = self.read("nvmlDeviceGetMaxMigDeviceCount", gpu).value if uuid.startswith("MIG-") else 0
+            for place in range(most or 0):
+                instance = self.read("nvmlDeviceGetMigDeviceHandleByIndex", gpu, place).value
+                if instance is not None and self.read("nvmlDeviceGetUUID", instance).value == uuid:
+                    return instance
+        return None
 
     def _find(self, function: str) -> Callable[..., Any] | None:
         call: Callable[..., Any] | None = getattr(self._load_binding(), function, None)

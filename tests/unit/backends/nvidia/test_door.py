@@ -215,6 +215,17 @@ def test_a_lost_gpu_leaves_the_others_readable_all_the_time(nvml: NVML, gpus: Fa
     assert temperature(nvml, gpus) == Reading(34)
 
 
+def test_an_instance_is_found_while_another_gpu_is_lost(tmp_path: Path) -> None:
+    """The driver is documented to fail to look for any UUID then."""
+    with FakeGPUs(tmp_path / "gpus").a100().h100_mig("3g.40gb", "2g.20gb").lose(0) as gpus:
+        nvml = NVML(gpus.library)
+        assert nvml.read("nvmlDeviceGetHandleByUUID", gpus.uuid(1, 1)).reason == "the GPU is lost"
+        handle = nvml.handle(gpus.uuid(1, 1)).value
+        assert nvml.read("nvmlDeviceGetUUID", handle) == Reading(gpus.uuid(1, 1))
+        assert nvml.handle(gpus.uuid(0)) == Reading(None, "the GPU is lost")
+        nvml.close()
+
+
 def test_an_unknown_error_of_one_function_is_no_reason_to_open_again(
     nvml: NVML, gpus: FakeGPUs, clock: Clock
 ) -> None:
