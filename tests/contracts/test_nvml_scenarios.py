@@ -225,6 +225,9 @@ def test_a_gb10_has_the_systems_memory_and_says_so(bench: Bench) -> None:
     installed = Path("/proc/meminfo").read_text().split()[1]
     assert 0 < memory.total_bytes == gpu.memory_bytes <= int(installed) * 1024
     assert bench.readings(gpu)["nvmlDeviceGetMemoryInfo"].reason == "not supported here"
+    sample = bench.sample()["cuda0"]
+    assert sample.metrics["memory_total_bytes"] == memory.total_bytes
+    assert sample.readings.memory_used_bytes
 
 
 def test_wsl_does_not_tell_the_memory_of_processes(bench: Bench) -> None:
