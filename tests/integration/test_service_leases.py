@@ -64,6 +64,21 @@ def test_a_lease_is_granted_with_a_ticket_and_released(pool: PoolProcess) -> Non
     assert pool.lease(doc["id"])["reason"] == "Released."
 
 
+def test_where_nobody_can_be_harmed_a_lease_is_safe_to_signal_at_once(pool: PoolProcess) -> None:
+    token = kernel_token(pool, "k-1")
+    doc = pool.ask("POST", f"{API_PREFIX}/leases", {"compute_milli": 250}, token=token).body
+    safe = {"leases": 1, "quiesced": 1}
+    assert pool.ask("POST", f"{API_PREFIX}/leases/{doc['id']}/quiesce").body == safe
+    assert pool.ask("POST", f"{API_PREFIX}/leases/quiesce?kernel_id=k-1", token=token).body == safe
+    none = {"leases": 0, "quiesced": 0}
+    assert pool.ask("POST", f"{API_PREFIX}/leases/quiesce?kernel_id=k-1", token=BOB).body == none
+    others = pool.ask("POST", f"{API_PREFIX}/leases/{doc['id']}/quiesce", token=BOB)
+    assert code(others) == (404, "unknown_lease")
+    foreign = pool.ask("POST", f"{API_PREFIX}/leases/quiesce?kernel_id=k-2", token=token)
+    assert code(foreign) == (403, "forbidden")
+    assert pool.get(f"{API_PREFIX}/leases/quiesce").status == 405
+
+
 class TestIdentity:
     """Every route, with every kind of token."""
 
@@ -71,6 +86,8 @@ class TestIdentity:
         *((name, "GET") for name in ("pool", "devices", "nodes", "queue", "leases", "usage", "events")),
         ("leases", "POST"),
         ("leases?kernel_id=k", "DELETE"),
+        ("leases/quiesce?kernel_id=k", "POST"),
+        (f"leases/{'x' * 10}/quiesce", "POST"),
         *((f"leases/{'x' * 10}", method) for method in ("GET", "PATCH", "DELETE")),
     )
 
@@ -135,9 +152,10 @@ class TestIdentity:
         assert again[0]["id"] == other["id"]
 
     def test_usage_is_the_owners_own(self, pool: PoolProcess) -> None:
+        (before,) = pool.get(f"{API_PREFIX}/usage", token=BOB).body
         pool.request(250)
         (bobs,) = pool.get(f"{API_PREFIX}/usage", token=BOB).body
-        assert (bobs["owner"], bobs["leases"]) == ("bob", 0)
+        assert (bobs["owner"], bobs["leases"]) == ("bob", before["leases"])
         (mine,) = pool.get(f"{API_PREFIX}/usage").body
         assert mine["live_leases"] == 1
 
