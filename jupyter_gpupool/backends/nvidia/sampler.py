@@ -68,6 +68,7 @@ class DeviceSampler:
         self._taken = 0
         self._began: float | None = None
         self._asked = clock()
+        self._logged = ""
 
     def start(self) -> None:
         """Begin to sample; harmless when it has begun."""
@@ -139,8 +140,10 @@ class DeviceSampler:
             self._began = self._clock()
             try:
                 self._snapshot = self._rounds.take()
-            except Exception:  # what is wrong here must not blind the node for good
-                logger.exception("A sample of the GPUs could not be taken")
+            except Exception as error:  # what is wrong here must not blind the node for good
+                if repr(error) != self._logged:  # once, not with every sample
+                    self._logged = repr(error)
+                    logger.exception("A sample of the GPUs could not be taken")
             finally:
                 with self._published:
                     self._began = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,8 @@ def read(gpus: FakeGPUs, number: int = 0, *, rounds: int = 2) -> Group:
     with gpus:
         nvml = NVML(library=gpus.library)
         gpu = Discovery(nvml).look()[number]
-        telemetry, both = Telemetry(nvml, gpu), Group()
+        seconds = itertools.count()
+        telemetry, both = Telemetry(nvml, gpu, lambda: float(next(seconds))), Group()
         for _ in range(rounds):
             handle = nvml.handle(gpu.uuid).value
             fast, slow = telemetry.fast(handle), telemetry.slow(handle)
@@ -95,6 +97,35 @@ def test_a_reading_without_permission_says_so(gpus: FakeGPUs) -> None:
 def test_errors_of_several_counters_are_added(gpus: FakeGPUs) -> None:
     gpus.a100().set("gpu0.field.38", 3).set("gpu0.field.45", 4)
     assert read(gpus).values["nvlink_crc_errors"] == 7
+
+
+def test_errors_that_are_counted_by_link_are_added(gpus: FakeGPUs) -> None:
+    gpus.h100().set("gpu0.field.161.0", 2).set("gpu0.field.161.17", 5).set("gpu0.field.52", "!3")
+    group = read(gpus)
+    assert group.values["nvlink_replays"] == 7
+    assert group.missing["nvlink_recoveries"] == "not supported here"
+
+
+def test_a_reading_that_is_no_number_is_missing(gpus: FakeGPUs) -> None:
+    gpus.h100().set("gpu0.gpm.2", "nan")
+    assert "sm_busy_percent" in read(gpus).missing
+
+
+def test_samples_that_are_too_close_together_are_not_compared(gpus: FakeGPUs) -> None:
+    with gpus.h100().set("gpu0.gpm.2", 50):
+        nvml = NVML(library=gpus.library)
+        gpu = Discovery(nvml).look()[0]
+        now = [0.0]
+        telemetry, handle = Telemetry(nvml, gpu, lambda: now[0]), nvml.handle(gpu.uuid).value
+        telemetry.fast(handle)
+        now[0] = 0.05
+        assert "sm_busy_percent" in telemetry.fast(handle).missing
+        now[0] = 0.2
+        assert telemetry.fast(handle).values["sm_busy_percent"] == 50
+        now[0] = 0.25
+        assert telemetry.fast(handle).values["sm_busy_percent"] == 50
+        telemetry.close()
+        nvml.close()
 
 
 def test_a_counter_that_one_link_layer_lacks_is_still_read(gpus: FakeGPUs) -> None:
