@@ -32,6 +32,8 @@ class Reason(StrEnum):
     NOT_FOUND = "nothing was found"
     #: Nothing happened in the time given.
     TIMEOUT = "nothing came in time"
+    #: It has been opening for longer than anybody should wait.
+    NO_ANSWER = "the driver does not answer"
     #: The library is there, the kernel's module is not.
     NO_DRIVER = "the driver is not loaded"
     #: There is no NVIDIA driver on this machine.

@@ -244,6 +244,20 @@ def test_somebody_else_may_shut_the_library_down(nvml: NVML, gpus: FakeGPUs, clo
     assert temperature(nvml, gpus) == Reading(34)
 
 
+def test_a_driver_that_hangs_while_it_is_opened_holds_up_nobody_else(gpus: FakeGPUs) -> None:
+    nvml = NVML(gpus.library, patience_seconds=0.05)
+    gpus.set("init", "~300")
+    with ThreadPoolExecutor(1) as pool:
+        opening = pool.submit(nvml.open)
+        answers = []
+        while not opening.done():
+            answers.append(nvml.read("nvmlDeviceGetCount"))
+        assert opening.result() == ""
+    assert Reading(None, "the driver does not answer") in answers
+    assert nvml.read("nvmlDeviceGetCount") == Reading(2)
+    nvml.close()
+
+
 def test_it_is_usable_after_it_was_closed(nvml: NVML, gpus: FakeGPUs) -> None:
     assert temperature(nvml, gpus) == Reading(34)
     nvml.close()
