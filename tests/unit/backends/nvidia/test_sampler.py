@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -223,6 +224,16 @@ async def test_a_driver_that_hangs_keeps_nobody(gpus: FakeGPUs) -> None:
     await until(lambda: node.one().readings.temperature_celsius == 35, what="the driver's answer")
     assert node.sampler.latest().problem == ""
     node.sampler.close()
+
+
+def test_a_driver_that_hangs_from_the_start_is_waited_for_once(gpus: FakeGPUs) -> None:
+    nvml = NVML(library=gpus.a100().set("gpu0.nvmlDeviceGetTemperature", "~1000 34").library)
+    sampler = DeviceSampler(nvml, Discovery(nvml), patience_seconds=0.1)
+    sampler.start()
+    began = time.monotonic()
+    assert {sampler.latest().problem for _ in range(5)} == {"The NVIDIA driver has not answered yet."}
+    assert time.monotonic() - began < 0.5
+    sampler.close()
 
 
 class Broken:
