@@ -220,6 +220,41 @@ class StopApp(_App):
         return 0
 
 
+class SelfTestApp(_App):
+    """Prove on this machine what is promised of leases: exceed their limits, and see that they hold."""
+
+    name = "jupyter-gpupool-selftest"
+    description = __doc__
+    examples = """
+    jupyter gpupool selftest                  # the CPU and all GPUs, about 4 minutes for each GPU at most
+    jupyter gpupool selftest --device cuda0   # only this one
+    jupyter gpupool selftest --json           # for programs
+    """
+    flags: ClassVar[Any] = {
+        **_COMMON_FLAGS,
+        "json": ({"SelfTestApp": {"json": True}}, "Print the result as JSON."),
+    }
+    aliases: ClassVar[Any] = {**_COMMON_ALIASES, "device": "SelfTestApp.device"}
+    json = Bool(False, help="Print the result as JSON.").tag(config=True)
+    device = Unicode("", help="Name or id of the only device that is tried; empty for all.").tag(config=True)
+
+    def run(self) -> int:
+        """Print a table of claims; the status is 1 when one of them failed."""
+        from jupyter_gpupool.protocol.codec import encode
+        from jupyter_gpupool.selftest.run import run_selftest
+
+        result = run_selftest(self.device)
+        if self.json:
+            sys.stdout.write(encode(result).decode() + "\n")
+            return result.status
+        from rich.console import Console
+
+        from jupyter_gpupool.selftest.report import print_report
+
+        print_report(result, Console())
+        return result.status
+
+
 class ConfigApp(_App):
     """Show every setting, its value, and where it came from."""
 
@@ -297,6 +332,7 @@ class GPUPoolApp(_App):
         "serve": (ServeApp, "Run a pool service."),
         "agent": (AgentApp, "Run the agent of this machine."),
         "status": (StatusApp, "Show the pool: devices, leases, queue."),
+        "selftest": (SelfTestApp, "Prove on this machine what is promised of leases."),
         "config": (ConfigApp, "Show every setting and where it came from."),
         "stop": (StopApp, "Stop this user's pool."),
     }

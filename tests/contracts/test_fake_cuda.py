@@ -15,6 +15,7 @@ from jupyter_gpupool.backends.nvidia.processes import GPUProcess, device_process
 from tests.support.fake_cuda import CUDAHolder
 from tests.support.fake_gpus import FakeGPUs
 from tests.support.fake_mps import FakeMPS
+from tests.support.waiting import until
 
 GIB = 2**30
 OUT_OF_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
@@ -37,6 +38,14 @@ def pipes(mps: FakeMPS, tmp_path: Path) -> Path:
     path = tmp_path / "pipes"
     mps.start_daemon(path)
     return path
+
+
+@pytest.fixture
+def common() -> Iterator[Path]:
+    """Return a folder that other users can enter, as those of tests cannot be."""
+    with TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
 
 
 def seen(gpus: FakeGPUs) -> list[GPUProcess]:
@@ -153,19 +162,24 @@ def test_without_a_daemon_its_limits_are_silently_nothing(gpus: FakeGPUs, tmp_pa
         assert holder.do("multiprocessors")["multiprocessors"] == 108
 
 
-def test_a_client_waits_while_the_server_is_another_users(gpus: FakeGPUs, mps: FakeMPS, pipes: Path) -> None:
+@pytest.mark.asyncio
+async def test_a_client_waits_while_the_server_is_another_users(
+    gpus: FakeGPUs, mps: FakeMPS, pipes: Path
+) -> None:
     if os.getuid() != 0:
         pytest.skip("only root can be two users")
-    with TemporaryDirectory() as folder, CUDAHolder(gpus.environment()) as holder:
-        Path(folder).chmod(0o755)  # those of tests are closed to others
-        pipes = Path(folder) / "pipes"
+    with CUDAHolder(gpus.environment()) as holder:
+        pipes = common / "pipes"
         mps.start_daemon(pipes)
         other = mps.client(pipes, gpus.uuid(0), uid=65534)
+        shown = pipes / "fake-daemon"
+        await until(lambda: f"accepted {other.pid}\n" in shown.read_text(), what="it is the server's client")
         holder.begin("init", environment={"CUDA_MPS_PIPE_DIRECTORY": str(pipes)})
         assert not holder.answers_within(0.3)
         other.end()
         assert not holder.answer()["error"]
         mps.end()
+        await until(lambda: not mps.processes(), what="the daemon ended")
 
 
 def test_a_fault_of_one_client_ends_the_other_and_keeps_new_ones_out(gpus: FakeGPUs, pipes: Path) -> None:
