@@ -168,7 +168,8 @@ class _Service:
         async with contextlib.AsyncExitStack() as stack:
             stack.callback(self.journal.close)
             # it takes as long to start as this process does, so that both start at once
-            self.supervisor.start()
+            if settings.start_agent:
+                self.supervisor.start()
             stack.push_async_callback(self._end_agent)
             control = await self.control.start()
             stack.push_async_callback(self.control.close)
@@ -186,8 +187,7 @@ class _Service:
                 settings.runtime, url=url, owner=settings.owner, embedded=settings.embedded, control=control
             )
             stack.callback(lifecycle.withdraw, settings.runtime)
-            if settings.start_agent:
-                _log.info("The pool of %s is at %s; its journal is %s", settings.owner, url, settings.journal)
+            _log.info("The pool of %s is at %s; its journal is %s", settings.owner, url, settings.journal)
             await self._until_end(stack)
 
     async def _note_time(self) -> None:
