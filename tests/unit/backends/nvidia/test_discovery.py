@@ -93,6 +93,15 @@ def test_a_gpu_that_tells_nearly_nothing_is_still_a_device(gpus: FakeGPUs, disco
     assert second.name == "cuda1"
 
 
+def test_what_cannot_be_read_is_logged_once(
+    gpus: FakeGPUs, discovery: Discovery, caplog: pytest.LogCaptureFixture
+) -> None:
+    gpus.a100(2).lose(1)
+    for _ in range(3):
+        discovery.look()
+    assert caplog.messages == ["GPU 1 cannot be opened: the GPU is lost."]
+
+
 def test_memory_that_may_not_be_read_cannot_be_leased_and_that_is_said(
     gpus: FakeGPUs, discovery: Discovery
 ) -> None:
