@@ -1,6 +1,6 @@
 """The daemon of the fake control program: servers, clients, limits, faults, users that wait.
 
-What clients see is described in the program itself, which starts this.
+What clients see is described in the program itself, which starts this with its own arguments.
 """
 
 from __future__ import annotations
@@ -419,7 +419,8 @@ class Daemon:
             self.quitting = (time.monotonic() + wait, connection)
             return
         with contextlib.suppress(OSError):
-            connection.sendall((self.answer(command) + "\n").encode())
+            if answer := self.answer(command):
+                connection.sendall(f"{answer}\n".encode())
         connection.close()
 
 
@@ -455,3 +456,7 @@ def _detach() -> int:
         os.dup2(null, descriptor)
     os.close(ready)
     return tell
+
+
+if __name__ == "__main__":
+    main(detached="-d" in sys.argv, multiuser="-multiuser-server" in sys.argv)

@@ -56,13 +56,20 @@ class MPSControl:
     ----------
     program : str
         Its path, or its name on the path.
-    call_seconds : float
-        How long one call may take.
+    call_seconds, start_seconds : float
+        How long one call may take, and a daemon until it listens.
     """
 
-    def __init__(self, program: str = "", *, call_seconds: float = CALL_SECONDS) -> None:
+    def __init__(
+        self,
+        program: str = "",
+        *,
+        call_seconds: float = CALL_SECONDS,
+        start_seconds: float = START_SECONDS,
+    ) -> None:
         self._program = program or PROGRAM
         self._seconds = call_seconds
+        self._start_seconds = start_seconds
 
     def missing(self) -> str:
         """Say why the program cannot be called, one clause; empty when it can."""
@@ -72,7 +79,9 @@ class MPSControl:
 
     def within(self, seconds: float) -> MPSControl:
         """Return the same door with another bound on each call."""
-        return MPSControl(self._program, call_seconds=min(seconds, self._seconds))
+        return MPSControl(
+            self._program, call_seconds=min(seconds, self._seconds), start_seconds=self._start_seconds
+        )
 
     # --- daemons ------------------------------------------------------------------------------------
 
@@ -86,7 +95,7 @@ class MPSControl:
         """
         options = ["-d", *(["-multiuser-server"] if multiuser else [])]
         visible = {"CUDA_VISIBLE_DEVICES": devices} if devices else {}
-        code, said = self._call(options, "", self._environment(pipes, logs) | visible, START_SECONDS)
+        code, said = self._call(options, "", self._environment(pipes, logs) | visible, self._start_seconds)
         if code:
             raise MPSUnreachable(f"The MPS control daemon did not start: {_shown(said)}.")
         self.servers(pipes)
