@@ -44,14 +44,15 @@ class PoolAgent(Configurable):
     ).tag(config=True)
     require_isolation = List(
         Unicode(),
-        help="A lease that would get less is refused: any of “memory:hard”, “memory:soft”, “compute:hard”,"
-        " “compute:soft”.",
+        help="A lease on a GPU that would get less is refused: any of “memory:hard”, “memory:soft”,"
+        " “compute:hard”, “compute:soft”.",
     ).tag(config=True)
     unmanaged = Enum(
         [Action.SHOW.value, Action.WARN.value, Action.END.value],
         Action.SHOW.value,
-        help="What is done about processes on a GPU without a lease: they are shown, also written to the log"
-        " (“warn”), or ended after grace_seconds (“end”).",
+        help="What is done about processes on a GPU without a lease, also of kernels that released theirs and"
+        " still hold memory: they are shown, also written to the log (“warn”), or ended after grace_seconds"
+        " (“end”).",
     ).tag(config=True)
     over_limit = Enum(
         [Action.WARN.value, Action.INTERRUPT.value, Action.END.value],
@@ -163,7 +164,8 @@ def _requirement(text: str) -> tuple[Resource, Strength]:
         If it is something else.
     """
     resource, _, strength = text.partition(":")
-    possible = {f"{one.value}:{two.value}" for one in Resource for two in (Strength.HARD, Strength.SOFT)}
+    resources, strengths = (Resource.MEMORY, Resource.COMPUTE), (Strength.HARD, Strength.SOFT)
+    possible = {f"{one.value}:{two.value}" for one in resources for two in strengths}
     if text not in possible:
         raise BadAgentSettings(
             f"PoolAgent.require_isolation has “{text}”, which is no requirement.",

@@ -35,6 +35,7 @@ from jupyter_gpupool.backends.nvidia.refusals import refuse_frameworks, refuse_l
 from jupyter_gpupool.backends.nvidia.rungs.base import Put, Rung, RungName, Site
 from jupyter_gpupool.backends.nvidia.sampler import DeviceSampler
 from jupyter_gpupool.backends.nvidia.undo import NvidiaUndo, begin, dump_undo, load_undo
+from jupyter_gpupool.backends.nvidia.unified import UNIFIED_NOTICE
 from jupyter_gpupool.backends.nvidia.unmanaged import Strangers
 from jupyter_gpupool.backends.nvidia.vigil import Vigil, ours
 from jupyter_gpupool.backends.probebook import ProbeBook
@@ -113,6 +114,7 @@ class NvidiaBackend(Backend):
         """Stop looking at the devices, and what is being probed."""
         if self._prober is not None:
             self._prober.close()
+        self._climber.tidy()
         self._census.close()
 
     def prove(self, device_ids: Collection[str]) -> None:
@@ -215,7 +217,7 @@ class NvidiaBackend(Backend):
     ) -> Attachment:
         """Write down what is in force."""
         put = put or Put()
-        notices = list(put.notices)
+        notices = [*put.notices, *([UNIFIED_NOTICE] if site.gpu.unified else [])]
         if started:
             mps = undo.mode is Mode.MPS and undo.compute is not RungName.MPS
             notices.insert(0, started.notice(site.gpu, mps=mps))

@@ -18,6 +18,7 @@ from jupyter_gpupool.backends.nvidia.gpu import GPU
 from jupyter_gpupool.backends.nvidia.ladder import Capabilities, Plan
 from jupyter_gpupool.backends.nvidia.rungs.base import Put, Rung, RungName, Site
 from jupyter_gpupool.backends.nvidia.undo import NvidiaUndo
+from jupyter_gpupool.backends.nvidia.unified import UNIFIED_NOTICE
 from jupyter_gpupool.backends.probebook import ProbeBook, judged
 from jupyter_gpupool.core.leases import Resource
 from jupyter_gpupool.protocol.documents import IsolationDoc
@@ -70,7 +71,8 @@ class Climber:
 
     def promise(self, plan: Plan, gpu: GPU, share: ShareOrder) -> list[IsolationDoc]:
         """Say what a share would get."""
-        return ladder.combine(plan, {name: self.rungs[name].promise(gpu, share) for name in plan.rungs})
+        docs = ladder.combine(plan, {name: self.rungs[name].promise(gpu, share) for name in plan.rungs})
+        return [_of_system_memory(gpu, doc) for doc in docs]
 
     def most_leases(self, plan: Plan, gpu: GPU) -> int | None:
         """Return how many leases the plan lets a device carry; None for any number."""
@@ -113,7 +115,8 @@ class Climber:
         """Look at what is in force."""
         plan = undo.plan
         docs = {name: self.rungs[name].look(site, undo.rungs[name]) for name in plan.rungs}
-        return [self._judged(plan, site.gpu, doc) for doc in ladder.combine(plan, docs)]
+        combined = [_of_system_memory(site.gpu, doc) for doc in ladder.combine(plan, docs)]
+        return [self._judged(plan, site.gpu, doc) for doc in combined]
 
     def resize(self, undo: NvidiaUndo, before: Site, site: Site, plan: Plan) -> list[Put]:
         """Put another share in force; on any error the old one holds.
@@ -201,6 +204,13 @@ class Climber:
         if self._probes is None or name is None or doc.resource not in {Resource.MEMORY, Resource.COMPUTE}:
             return doc
         return judged(doc, self._probes.result(gpu.uuid, gpu.driver, name.value))
+
+
+def _of_system_memory(gpu: GPU, doc: IsolationDoc) -> IsolationDoc:
+    """Say of a device without a memory of its own whose memory it is."""
+    if not gpu.unified or doc.resource is not Resource.MEMORY:
+        return doc
+    return msgspec.structs.replace(doc, note=f"{doc.note} {UNIFIED_NOTICE}".strip())
 
 
 def merged(puts: Sequence[Put]) -> Put:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from jupyter_gpupool.backends.machine import reserve_bytes
 from jupyter_gpupool.backends.nvidia import ladder
 from jupyter_gpupool.backends.nvidia.climb import Climber
 from jupyter_gpupool.backends.nvidia.gpu import GPU
@@ -46,10 +47,11 @@ def report(
     sharing = rules.rule_for(gpu.model).sharing
     mode = ladder.mode_of(able, sharing)
     plan = ladder.choose(able, sharing, whole=mode.whole_only, mode=mode)
+    memory_bytes = leasable_bytes(gpu)
     share = ShareOrder(
         device_id=gpu.uuid,
         compute_milli=WHOLE_MILLI if mode.whole_only else WHOLE_MILLI // 2,
-        memory_bytes=gpu.memory_bytes if mode.whole_only else gpu.memory_bytes // 2,
+        memory_bytes=memory_bytes if mode.whole_only else memory_bytes // 2,
     )
     docs = climber.promise(plan, gpu, share)
     health, reason = _health(gpu, sample)
@@ -58,7 +60,7 @@ def report(
         name=gpu.name,
         kind=DeviceKind.CUDA,
         model=gpu.model,
-        memory_bytes=gpu.memory_bytes,
+        memory_bytes=memory_bytes,
         compute_units=gpu.multiprocessors,
         health=health,
         health_reason=reason,
@@ -71,6 +73,11 @@ def report(
         sharing=mode.value,
         isolation=docs if mode.whole_only else [_of_any_share(doc) for doc in docs],
     )
+
+
+def leasable_bytes(gpu: GPU) -> int:
+    """Return how much of a device can be leased, bytes; of the system's memory not what the system needs."""
+    return gpu.memory_bytes - reserve_bytes(gpu.memory_bytes) if gpu.unified else gpu.memory_bytes
 
 
 def lost(before: DeviceReport, why: str) -> DeviceReport:

@@ -114,6 +114,27 @@ def test_a_model_that_is_shared_by_mig_only_is_leased_whole_while_it_is_not_in_m
     assert "shared by MIG only" in report.isolation[0].note
 
 
+def test_a_gpu_without_memory_of_its_own_says_so_and_leaves_some_to_the_system(start: Start) -> None:
+    bench = start("gb10")
+    [report] = bench.backend.discover()
+    assert 0 < report.memory_bytes < bench.backend.gpu(report.id).memory_bytes
+    assert "its memory is the system's" in report.isolation[0].note
+    with bench.holder() as holder:
+        attachment = bench.attach(holder, 250, report.memory_bytes // 4, report.id)
+        assert any("its memory is the system's" in notice for notice in attachment.notices)
+
+
+def test_where_the_driver_does_not_say_what_a_process_uses_nobody_claims_to_watch(start: Start) -> None:
+    bench = start("a100", 1)
+    with bench.holder() as holder:
+        attachment = bench.attach(holder)
+        bench.gpus.processes("gpu0", (holder.pid, None))
+        assert bench.watch(attachment).memory_used_bytes is None
+        memory = attachment.isolation[0]
+        assert (memory.mechanism, memory.verified) == ("framework caps", Verified.PENDING)
+        assert "Nobody can watch its use here: the driver does not say what a process uses" in memory.note
+
+
 def test_a_gpu_that_is_lost_stays_listed_as_failed_and_comes_back(start: Start) -> None:
     bench = start("a100", 2)
     bench.gpus.lose(0)
