@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import pwd
 import signal
 import time
 from collections.abc import Callable, Collection, Iterable
@@ -196,6 +195,8 @@ class Strangers:
 
 
 def _user(uid: int) -> str:
+    import pwd
+
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
