@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from jupyter_core.application import JupyterApp, base_aliases, base_flags
-from traitlets import Bool
+from traitlets import Bool, Unicode
 from traitlets.config import Config
 
 from jupyter_gpupool._version import version
+from jupyter_gpupool.cluster.settings import PoolAgent, load_rules
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.protocol import names
 from jupyter_gpupool.protocol.paths import data_dir, lock_dir, runtime_dir
@@ -25,6 +26,15 @@ from jupyter_gpupool.service.settings import PoolService
 
 _COMMON_FLAGS = {key: base_flags[key] for key in ("debug", "show-config", "show-config-json")}
 _COMMON_ALIASES = {key: base_aliases[key] for key in ("log-level", "config")}
+#: What is decided about a node's devices, where the agent is started by hand or by a service.
+_AGENT_ALIASES = {
+    "emulate": "PoolService.emulate",
+    "sharing": "PoolAgent.default_sharing",
+    "sharing-file": "PoolAgent.sharing_file",
+    "require-isolation": "PoolAgent.require_isolation",
+    "unmanaged": "PoolAgent.unmanaged",
+    "over-limit": "PoolAgent.over_limit",
+}
 
 
 class _App(JupyterApp):  # type: ignore[misc]
@@ -71,13 +81,14 @@ class ServeApp(_App):
     examples = """
     jupyter gpupool serve                                      # the devices of this machine
     jupyter gpupool serve --emulate "8xA100-80GB,2xH100-80GB"  # emulated ones
+    jupyter gpupool serve --sharing timeslice --unmanaged warn # rules for them
     """
-    classes: ClassVar[Any] = [PoolService]
+    classes: ClassVar[Any] = [PoolService, PoolAgent]
     aliases: ClassVar[Any] = {
         **_COMMON_ALIASES,
+        **_AGENT_ALIASES,
         "ip": "PoolService.ip",
         "port": "PoolService.port",
-        "emulate": "PoolService.emulate",
     }
     flags: ClassVar[Any] = {
         **_COMMON_FLAGS,
@@ -99,7 +110,8 @@ class ServeApp(_App):
 
         shed_inherited_limits()
         self.log_to_stderr()
-        settings = PoolService(parent=self).settings(embedded=self.embedded)
+        rules = PoolAgent(parent=self).rules()
+        settings = PoolService(parent=self).settings(embedded=self.embedded, rules=rules)
         try:
             return asyncio.run(run_service(settings))
         except ServiceRuns as error:
@@ -127,14 +139,17 @@ class AgentApp(_App):
 
     name = "jupyter-gpupool-agent"
     description = __doc__
-    aliases: ClassVar[Any] = {**_COMMON_ALIASES, "emulate": "PoolService.emulate"}
+    aliases: ClassVar[Any] = {**_COMMON_ALIASES, **_AGENT_ALIASES, "rules": "AgentApp.passed_rules"}
     flags: ClassVar[Any] = {
         **_COMMON_FLAGS,
         "embedded": ({"AgentApp": {"embedded": True}}, "It belongs to a user's own pool."),
         "emulate-beside": ({"PoolService": {"emulate_beside": True}}, PoolService.emulate_beside.help),
     }
-    classes: ClassVar[Any] = [PoolService]
+    classes: ClassVar[Any] = [PoolService, PoolAgent]
     embedded = Bool(False, help="It belongs to a user's own pool.").tag(config=True)
+    passed_rules = Unicode(
+        "", help="Everything of PoolAgent as JSON, as a pool service passes it on; it overrides the rest."
+    ).tag(config=True)
 
     def run(self) -> int:
         """Attach, watch and detach holders until there is nothing to do."""
@@ -144,8 +159,12 @@ class AgentApp(_App):
 
         self.log_to_stderr()
         service = PoolService(parent=self)
+        passed = self.passed_rules
         settings = AgentSettings(
-            runtime=runtime_dir(), emulate=service.emulate, emulate_beside=service.emulate_beside
+            runtime=runtime_dir(),
+            emulate=service.emulate,
+            emulate_beside=service.emulate_beside,
+            rules=load_rules(passed) if passed else PoolAgent(parent=self).rules(),
         )
         return asyncio.run(run_agent(settings))
 
@@ -201,12 +220,48 @@ class StopApp(_App):
         return 0
 
 
+class SelfTestApp(_App):
+    """Prove on this machine what is promised of leases: exceed their limits, and see that they hold."""
+
+    name = "jupyter-gpupool-selftest"
+    description = __doc__
+    examples = """
+    jupyter gpupool selftest                  # the CPU and all GPUs, about 4 minutes for each GPU at most
+    jupyter gpupool selftest --device cuda0   # only this one
+    jupyter gpupool selftest --json           # for programs
+    """
+    flags: ClassVar[Any] = {
+        **_COMMON_FLAGS,
+        "json": ({"SelfTestApp": {"json": True}}, "Print the result as JSON."),
+    }
+    aliases: ClassVar[Any] = {**_COMMON_ALIASES, "device": "SelfTestApp.device"}
+    json = Bool(False, help="Print the result as JSON.").tag(config=True)
+    device = Unicode("", help="Name or id of the only device that is tried; empty for all.").tag(config=True)
+
+    def run(self) -> int:
+        """Print a table of claims; the status is 1 when one of them failed."""
+        from jupyter_gpupool.protocol.codec import encode
+        from jupyter_gpupool.selftest.run import run_selftest
+
+        result = run_selftest(self.device)
+        if self.json:
+            sys.stdout.write(encode(result).decode() + "\n")
+            return result.status
+        from rich.console import Console
+
+        from jupyter_gpupool.selftest.report import print_report
+
+        print_report(result, Console())
+        return result.status
+
+
 class ConfigApp(_App):
     """Show every setting, its value, and where it came from."""
 
     name = "jupyter-gpupool-config"
     description = __doc__
-    classes: ClassVar[Any] = [PoolService]
+    aliases: ClassVar[Any] = {**_COMMON_ALIASES, **_AGENT_ALIASES}
+    classes: ClassVar[Any] = [PoolService, PoolAgent]
 
     def run(self) -> int:
         """Print a table."""
@@ -217,7 +272,7 @@ class ConfigApp(_App):
         table.add_column("setting", no_wrap=True)
         for column in ("value", "from"):
             table.add_column(column, overflow="fold")
-        for row in [*self._places(), *self._settings()]:
+        for row in [*self._places(), *self._settings(), *self._sharing()]:
             table.add_row(*row)
         Console(markup=False).print(table)
         return 0
@@ -234,13 +289,20 @@ class ConfigApp(_App):
 
     def _settings(self) -> Iterator[tuple[str, str, str]]:
         sources = self._sources()
-        service = PoolService(parent=self)
-        for name in sorted(service.trait_names(config=True)):
-            key = f"PoolService.{name}"
-            value = getattr(service, name)
-            # tokens are secrets: only whose there are is shown
-            shown = f"for {', '.join(sorted(value)) or 'nobody'}" if name == "tokens" else repr(value)
-            yield key, shown, sources.get(key, "default")
+        for part in (PoolService(parent=self), PoolAgent(parent=self)):
+            for name in sorted(part.trait_names(config=True)):
+                key = f"{type(part).__name__}.{name}"
+                value = getattr(part, name)
+                # tokens are secrets: only whose there are is shown
+                shown = f"for {', '.join(sorted(value)) or 'nobody'}" if name == "tokens" else repr(value)
+                yield key, shown, sources.get(key, "default")
+
+    def _sharing(self) -> Iterator[tuple[str, str, str]]:
+        """Show the rules as they count, also those of a file."""
+        for number, rule in enumerate(PoolAgent(parent=self).rules().sharing, 1):
+            only = " or ".join(f"{name} >= {oldest}" for name, oldest in rule.frameworks)
+            shown = f"{rule.model}: {rule.sharing.value}{f', time-sliced only with {only}' if only else ''}"
+            yield f"sharing rule {number}", shown, "PoolAgent"
 
     def _sources(self) -> dict[str, str]:
         """Return where each setting was set last, in the order in which they override each other."""
@@ -265,11 +327,12 @@ class GPUPoolApp(_App):
 
     name = "jupyter-gpupool"
     description = __doc__
-    classes: ClassVar[Any] = [PoolService]
+    classes: ClassVar[Any] = [PoolService, PoolAgent]
     subcommands: ClassVar[Any] = {
         "serve": (ServeApp, "Run a pool service."),
         "agent": (AgentApp, "Run the agent of this machine."),
         "status": (StatusApp, "Show the pool: devices, leases, queue."),
+        "selftest": (SelfTestApp, "Prove on this machine what is promised of leases."),
         "config": (ConfigApp, "Show every setting and where it came from."),
         "stop": (StopApp, "Stop this user's pool."),
     }

@@ -30,7 +30,8 @@ DOORS = {
     "distributed": ("cluster", "service", "sessions"),
     "IPython": ("kernel",),
     "uvicorn": ("service",),
-    "rich": ("kernel", "service", "app.py"),
+    "rich": ("kernel", "selftest", "service", "app.py"),
+    "yaml": ("cluster",),
 }
 #: Errors of the core that no request meets: bugs, which are a 500, and what only agents' reports raise.
 NEVER_ANSWERED = {"InvariantBroken", "DuplicateLease", "StaleReport"}

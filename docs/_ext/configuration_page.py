@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from comments import read_comments, sentence
 
+from jupyter_gpupool.cluster.settings import PoolAgent
 from jupyter_gpupool.protocol import names
 from jupyter_gpupool.server.app import GPUPoolExtension
 from jupyter_gpupool.service.settings import PoolService
@@ -12,6 +13,8 @@ from jupyter_gpupool.service.settings import PoolService
 _CONFIGURABLES = {
     PoolService: "The pool service: `jupyter gpupool serve --PoolService.NAME=VALUE`, or "
     "`jupyter_gpupool_config.py`",
+    PoolAgent: "The devices of a node: `jupyter gpupool serve --PoolAgent.NAME=VALUE` (or `agent`, where a "
+    "service manager runs it), or `jupyter_gpupool_config.py`",
     GPUPoolExtension: "The Jupyter Server extension: `jupyter lab --GPUPoolExtension.NAME=VALUE`, or "
     "`jupyter_server_config.py`",
 }

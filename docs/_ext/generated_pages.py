@@ -11,6 +11,7 @@ from typing import Any
 import api_page
 import configuration_page
 import lease_states
+import metrics_page
 
 #: File name -> the function that returns its text.
 _PAGES = {
@@ -19,6 +20,8 @@ _PAGES = {
     "environment.md": configuration_page.environment_table,
     "options.md": configuration_page.options,
     "api.md": api_page.operations,
+    "metrics.md": metrics_page.tables,
+    "indicators.md": metrics_page.indicators,
 }
 
 

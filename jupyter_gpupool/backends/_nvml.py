@@ -11,91 +11,31 @@ import ctypes
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from enum import StrEnum
 from types import ModuleType
-from typing import Any, Generic, TypeVar
+from typing import Any
 
-T = TypeVar("T")
+from jupyter_gpupool.backends.backoff import Backoff
+from jupyter_gpupool.backends.handles import Handles
+from jupyter_gpupool.backends.readings import REASONS
+from jupyter_gpupool.backends.readings import Reading as Reading
+from jupyter_gpupool.backends.readings import Reason as Reason
 
 #: What NVIDIA's driver installs.
 _LIBRARY = "libnvidia-ml.so.1"
 #: Shortest and longest pause between two tries to open NVML (again), seconds.
 RETRY_SECONDS = 5.0
 _LONGEST_RETRY_SECONDS = 60.0
-#: NVML's return values that mean something to us.
-_SUCCESS = 0
-_UNINITIALIZED, _INVALID_ARGUMENT, _NOT_SUPPORTED, _NO_PERMISSION, _NOT_FOUND = 1, 2, 3, 4, 6
-_DRIVER_NOT_LOADED, _TIMEOUT, _LIBRARY_NOT_FOUND, _FUNCTION_NOT_FOUND, _GPU_IS_LOST = 9, 10, 12, 13, 15
-_INSUFFICIENT_SIZE, _VERSION_MISMATCH, _GPU_NOT_FOUND, _UNKNOWN = 7, 25, 28, 999
+#: How long a caller waits while another thread opens NVML, seconds.
+PATIENCE_SECONDS = 2.0
+#: NVML's return values that make us do something.
+_SUCCESS, _UNINITIALIZED, _INVALID_ARGUMENT, _NOT_SUPPORTED = 0, 1, 2, 3
+_INSUFFICIENT_SIZE, _FUNCTION_NOT_FOUND, _GPU_IS_LOST, _UNKNOWN = 7, 13, 15, 999
+#: Where a field value is, by its type.
+_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 #: Functions that work on every GPU: "unknown error" from one of them means that the driver is gone.
 _BASIC = frozenset(
-    {
-        "nvmlDeviceGetCount",
-        "nvmlDeviceGetHandleByIndex",
-        "nvmlDeviceGetHandleByUUID",
-        "nvmlDeviceGetMemoryInfo",
-        "nvmlDeviceGetUUID",
-    }
+    f"nvmlDeviceGet{name}" for name in ("Count", "HandleByIndex", "HandleByUUID", "MemoryInfo", "UUID")
 )
-
-
-class Reason(StrEnum):
-    """Why there is no value: one clause, stable."""
-
-    #: This GPU has no such thing.
-    NOT_SUPPORTED = "not supported here"
-    #: MIG instances, and GPUs in MIG mode, have no such thing.
-    NOT_ON_MIG = "not supported on MIG"
-    #: Our user may not read it.
-    NO_PERMISSION = "no permission"
-    #: The driver has no such function, or another form of it.
-    DRIVER_TOO_OLD = "driver too old"
-    #: The installed nvidia-ml-py has no such function.
-    BINDINGS_TOO_OLD = "bindings too old"
-    #: It fell off the bus, or must be reset.
-    LOST = "the GPU is lost"
-    #: There is no such thing now.
-    NOT_FOUND = "nothing was found"
-    #: Nothing happened in the time given.
-    TIMEOUT = "nothing came in time"
-    #: The library is there, the kernel's module is not.
-    NO_DRIVER = "the driver is not loaded"
-    #: There is no NVIDIA driver on this machine.
-    NOT_INSTALLED = "NVML is not installed"
-    #: A name that is no text.
-    NOT_TEXT = "the driver's answer is no text"
-
-
-_REASONS = {
-    _NOT_SUPPORTED: Reason.NOT_SUPPORTED,
-    _NO_PERMISSION: Reason.NO_PERMISSION,
-    _NOT_FOUND: Reason.NOT_FOUND,
-    _DRIVER_NOT_LOADED: Reason.NO_DRIVER,
-    _TIMEOUT: Reason.TIMEOUT,
-    _LIBRARY_NOT_FOUND: Reason.NOT_INSTALLED,
-    _FUNCTION_NOT_FOUND: Reason.DRIVER_TOO_OLD,
-    _VERSION_MISMATCH: Reason.DRIVER_TOO_OLD,
-    _GPU_IS_LOST: Reason.LOST,
-    _GPU_NOT_FOUND: Reason.LOST,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Reading(Generic[T]):
-    """A value, or why there is none.
-
-    Attributes
-    ----------
-    value : T or None
-        The value.
-    reason : str
-        Why there is none, one clause ("not supported on MIG", "no permission", "driver too old"); empty
-        when there is a value.
-    """
-
-    value: T | None
-    reason: str = ""
 
 
 class NVML:
@@ -107,22 +47,31 @@ class NVML:
         Path of a library to load in place of the driver's; empty for the driver's.
     clock : callable
         Seconds that only grow; decides when a failed try is repeated.
+    patience_seconds : float
+        How long a caller waits while another thread opens NVML: a driver may hang, and takes only that
+        thread with it.
     """
 
-    def __init__(self, library: str = "", *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        library: str = "",
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        patience_seconds: float = PATIENCE_SECONDS,
+    ) -> None:
         self._library = library
-        self._clock = clock
+        self._backoff = Backoff(RETRY_SECONDS, _LONGEST_RETRY_SECONDS, clock)
+        self._patience_seconds = patience_seconds
+        self._began: float | None = None
         self._lock = threading.RLock()
         self._binding: ModuleType | None = None
         self._errors: tuple[type[Exception], ...] = ()
         self._calls: dict[str, Callable[..., Any]] = {}
-        self._handles: dict[str, Any] = {}
+        self._handles = Handles(self.read)
+        self._up = False
         self._usable = False
         self._suspect = False
         self._problem = ""
-        self._opened = -float("inf")
-        self._next_try = -float("inf")
-        self._pause = RETRY_SECONDS
         #: Grows at every (re)open; handles, event sets and samples of another generation are void.
         self.generation = 0
 
@@ -136,15 +85,15 @@ class NVML:
         """
         if self._usable and not self._suspect:
             return ""
-        with self._lock:
-            if (self._usable and not self._suspect) or self._clock() < self._next_try:
+        if not self._lock.acquire(timeout=self._patience()):
+            return Reason.NO_ANSWER
+        try:
+            if (self._usable and not self._suspect) or not self._backoff.due:
                 return "" if self._usable else self._problem
-            self._shut()
-            self._problem = self._start()
-            self._opened = self._clock()
-            self._next_try = self._opened + self._pause
-            self._usable, self._suspect = not self._problem, False
+            self._open_again()
             return self._problem
+        finally:
+            self._lock.release()
 
     def read(self, function: str, *args: Any, **kw: Any) -> Reading[Any]:
         """Call a function of NVML by its name; whatever the driver says, nothing is raised.
@@ -172,12 +121,7 @@ class NVML:
         """Return the handle of a GPU or MIG instance, kept until NVML is opened again."""
         if problem := self.open():
             return Reading(None, problem)
-        if (known := self._handles.get(uuid)) is not None:
-            return Reading(known)
-        found = self.read("nvmlDeviceGetHandleByUUID", uuid)
-        if found.value is not None:
-            self._handles[uuid] = found.value
-        return Reading(None, Reason.LOST) if found.reason == Reason.NOT_FOUND else found
+        return self._handles.find(uuid)
 
     def fields(self, handle: Any, ids: Iterable[int | tuple[int, int]]) -> list[Reading[int | float]]:
         """Read field values (``NVML_FI_…``, or pairs of them and a scope) in one call, each for itself."""
@@ -223,7 +167,7 @@ class NVML:
 
     def reason(self, code: int) -> str:
         """Return the clause for a return value of NVML that came inside an answer."""
-        known = _REASONS.get(code)
+        known = REASONS.get(code)
         return known if known is not None else f"the driver says: {self._load_binding().NVMLError(code)}"
 
     def lose(self) -> None:
@@ -235,7 +179,25 @@ class NVML:
         with self._lock:
             self._shut()
             self._usable, self._suspect, self._problem = False, False, ""
-            self._opened = self._next_try = -float("inf")
+            self._backoff.reset()
+
+    def _patience(self) -> float:
+        """Return how long to wait for who opens NVML now, seconds; nothing when that hangs."""
+        began = self._began
+        waited = 0.0 if began is None else time.monotonic() - began
+        return max(0.0, self._patience_seconds - waited)
+
+    def _open_again(self) -> None:
+        """Shut down what is open and start afresh. Holds the lock."""
+        self._began = time.monotonic()
+        self._usable = False
+        try:
+            self._shut()
+            self._problem = self._start()
+        finally:
+            self._began = None
+        self._backoff.tried()
+        self._usable, self._suspect = not self._problem, False
 
     def _start(self) -> str:
         """Load and initialise; say why not. Holds the lock."""
@@ -248,14 +210,16 @@ class NVML:
             binding.nvmlInit()
         except self._errors as error:
             return self.reason(getattr(error, "value", _FUNCTION_NOT_FOUND))
+        self._up = True
         self.generation += 1
         return ""
 
     def _shut(self) -> None:
         """Shut NVML down if it is up. Holds the lock."""
-        self._handles = {}
-        if not self._usable or self._binding is None:
+        self._handles.forget()
+        if not self._up or self._binding is None:
             return
+        self._up = False
         try:
             self._binding.nvmlShutdown()
         except self._errors as error:  # it was down already: what we wanted
@@ -305,18 +269,19 @@ class NVML:
             return False
 
     def _lose(self, generation: int, *, usable: bool) -> None:
-        with self._lock:
+        if not self._lock.acquire(blocking=False):
+            return  # it is being opened again already
+        try:
             if generation != self.generation or self._suspect:
                 return
-            # A GPU that stays lost must not make us open NVML again and again.
-            recent = self._clock() - self._opened < 2 * _LONGEST_RETRY_SECONDS
-            self._pause = min(2 * self._pause, _LONGEST_RETRY_SECONDS) if recent else RETRY_SECONDS
+            self._backoff.fault()  # a GPU that stays lost must not make us open NVML again and again
             self._suspect, self._usable = True, usable and self._usable
+        finally:
+            self._lock.release()
 
     def _field(self, one: Any) -> Reading[int | float]:
         if one.nvmlReturn != _SUCCESS:
             return Reading(None, self.reason(one.nvmlReturn))
-        members = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
-        if one.valueType >= len(members):
+        if one.valueType >= len(_MEMBERS):
             return Reading(None, Reason.BINDINGS_TOO_OLD)
-        return Reading(getattr(one.value, members[one.valueType]))
+        return Reading(getattr(one.value, _MEMBERS[one.valueType]))

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from jupyter_gpupool.backends.base import Attachment, Backend, Note, ProcessMark, no_note
 from jupyter_gpupool.backends.bounds import Bounds
 from jupyter_gpupool.backends.cpu_device import CPUDevice
 from jupyter_gpupool.backends.cpu_isolation import cores_milli, describe, environment
+from jupyter_gpupool.backends.cpu_probe import kernel_release
 from jupyter_gpupool.backends.cpu_refusals import check_share, refuse_foreign, refuse_larger
 from jupyter_gpupool.backends.machine import Machine
 from jupyter_gpupool.backends.neighbours import Neighbour
+from jupyter_gpupool.backends.probebook import ProbeBook, judged
+from jupyter_gpupool.backends.proving import CPUProver
 from jupyter_gpupool.backends.treelimits import Check, TreeLimits
 from jupyter_gpupool.backends.undo import ComputeRung, MemoryRung, Undo, dump_undo, load_undo
+from jupyter_gpupool.protocol.documents import IsolationDoc
 from jupyter_gpupool.protocol.messages import DeviceReport, DeviceSample, LeaseSample, ShareOrder
 
 
@@ -31,11 +35,14 @@ class CPUBackend(Backend):
         Pins a mechanism; AUTO takes the strongest that works.
     clock : callable
         Monotonic seconds.
+    book : ProbeBook or None
+        What probes found; None to prove nothing.
     """
 
     def __init__(
         self,
         *,
+        book: ProbeBook | None = None,
         compute: ComputeRung = ComputeRung.AUTO,
         memory: MemoryRung = MemoryRung.AUTO,
         clock: Callable[[], float] = time.monotonic,
@@ -44,6 +51,10 @@ class CPUBackend(Backend):
         self._device = CPUDevice(Machine())
         #: Shared with the limits beside other devices' shares, so that both know of one another.
         self.limits = TreeLimits(lambda: self._device.cores, clock)
+        self._book = book
+        self._prover = (
+            None if book is None else CPUProver(book, CPUBackend, self.limits.neighbours.leases_any)
+        )
 
     def discover(self) -> list[DeviceReport]:
         """Report the CPU with the cores and memory that are really usable."""
@@ -104,6 +115,16 @@ class CPUBackend(Backend):
             lease_id=attachment.lease_id, memory_used_bytes=used, processes=len(kept.memory.data_bytes)
         )
 
+    def prove(self, device_ids: Collection[str]) -> None:
+        """Exceed the limits in a child, once for each release of the kernel; see `Backend.prove`."""
+        if self._prover is not None and self._device.id in device_ids:
+            self._prover.proving.prove([self._device.id])
+
+    def close(self) -> None:
+        """Stop proving."""
+        if self._prover is not None:
+            self._prover.proving.close()
+
     # --- shared -------------------------------------------------------------------------------------
 
     def _bounds(self, share: ShareOrder) -> Bounds:
@@ -134,11 +155,17 @@ class CPUBackend(Backend):
             lease_id=lease_id,
             share=share,
             holder=holder,
-            isolation=describe(undo, share, units, uid, os.geteuid()),
+            isolation=[self._judged(doc) for doc in describe(undo, share, units, uid, os.geteuid())],
             environment=environment(lease_id, threads),
             threads=threads,
             undo=dump_undo(undo),
         )
+
+    def _judged(self, doc: IsolationDoc) -> IsolationDoc:
+        """Say of a limit what a probe of its mechanism found."""
+        if self._book is None:
+            return doc
+        return judged(doc, self._book.result(self._device.id, kernel_release(), doc.mechanism))
 
 
 def _not_larger(share: ShareOrder, holder: ProcessMark) -> Check:

@@ -75,7 +75,9 @@ def exceed_compute(hand: Hand, device: DeviceReport, mechanism: str) -> Seen:
     text = f"{used:.2f} cores were used under a limit of {cores:.2f}, by {int(cores) + 2} busy processes"
     if used > cores + _TOLERANCE:
         return Seen(held=False, text=text)
-    return Seen(held=True if used > cores / 2 else None, text=text)
+    if used < cores / 2:
+        return Seen(held=None, text=f"the machine is too busy to tell: {text}")
+    return Seen(held=True, text=text)
 
 
 def order(device: DeviceReport) -> ShareOrder:

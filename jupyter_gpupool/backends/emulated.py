@@ -24,6 +24,7 @@ from jupyter_gpupool.backends.base import (
     ProcessMark,
     no_note,
 )
+from jupyter_gpupool.backends.emulated_metrics import made_up
 from jupyter_gpupool.backends.emulated_models import EmulatedModel, parse_emulation
 from jupyter_gpupool.backends.procfs import ProcFS
 from jupyter_gpupool.core.devices import DeviceKind
@@ -60,6 +61,7 @@ class _Device:
     seconds: float | None = None
     watts: float = 0.0
     celsius: float = 0.0
+    joules: float = 0.0
 
 
 class EmulatedBackend(Backend):
@@ -117,11 +119,12 @@ class EmulatedBackend(Backend):
 
     def watch(self, attachment: Attachment) -> LeaseSample:
         """Tell what the lease would use."""
-        alive = self._procfs.alive(attachment.holder)
+        alive, now = self._procfs.alive(attachment.holder), self._clock()
         return LeaseSample(
             lease_id=attachment.lease_id,
-            memory_used_bytes=self._memory_bytes(attachment, self._clock()) if alive else None,
+            memory_used_bytes=self._memory_bytes(attachment, now) if alive else None,
             processes=int(alive),
+            utilization_percent=round(100 * self._utilization(attachment, now), 1) if alive else None,
         )
 
     def sample(self, leases: list[Attachment]) -> list[DeviceSample]:
@@ -180,7 +183,15 @@ class EmulatedBackend(Backend):
             temperature_celsius=round(device.celsius, 1),
             power_watts=round(device.watts, 1),
         )
-        return DeviceSample(device_id=device.id, readings=readings, unmanaged_bytes=0)
+        metrics = made_up(
+            device.model,
+            load=load,
+            used_bytes=memory,
+            reserved_bytes=_DRIVER_BYTES,
+            processes=len(leases),
+            energy_joules=device.joules,
+        )
+        return DeviceSample(device_id=device.id, readings=readings, unmanaged_bytes=0, metrics=metrics)
 
     def _follow(self, device: _Device, load: float, now: float) -> None:
         """Let power follow the load, and temperature the power, each with its inertia."""
@@ -189,6 +200,7 @@ class EmulatedBackend(Backend):
             device.seconds, device.watts, device.celsius = now, model.idle_watts, idle
         passed, device.seconds = max(0.0, now - device.seconds), now
         span = model.full_watts - model.idle_watts
+        device.joules += device.watts * passed
         device.watts = _approach(device.watts, model.idle_watts + span * load, passed / _POWER_SECONDS)
         warm = idle + _LOAD_CELSIUS * (device.watts - model.idle_watts) / span
         device.celsius = _approach(device.celsius, warm, passed / _HEAT_SECONDS)

@@ -43,6 +43,10 @@ class Neighbours:
         lease.holder, lease.undo, lease.cores, lease.leased = holder, undo, cores, leased
         return lease
 
+    def leases_any(self) -> bool:
+        """Say whether there is any lease on the CPU."""
+        return any(lease.leased for lease in self._leases.values())
+
     def leases_cpu(self, holder: ProcessMark) -> bool:
         """Say whether a process holds a share of the CPU."""
         return any(lease.leased and lease.holder == holder for lease in self._leases.values())

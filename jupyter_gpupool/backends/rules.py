@@ -42,7 +42,7 @@ class Action(Enum):
 class HostLimits(Enum):
     """How much processor and main memory a holder of a GPU share gets."""
 
-    #: The same part of the node as of the device.
+    #: The same part of the node as of all its GPUs.
     PROPORTIONAL = "proportional"
     #: No limit.
     NONE = "none"

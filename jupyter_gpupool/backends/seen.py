@@ -26,4 +26,4 @@ class Seen:
     @property
     def sentence(self) -> str:
         """Return what was seen, as a sentence."""
-        return f"{self.text[0].upper()}{self.text[1:]}."
+        return f"{self.text[:1].upper()}{self.text[1:].rstrip('.')}."

@@ -248,9 +248,9 @@ class TreeLimits:
         """List the processes of a holder now."""
         return self._tree(self._processes.look(holder), name, undo, holder)
 
-    def measure_tree(self, tree: Sequence[ProcessMark]) -> TreeMemory:
-        """Measure what processes use; shared pages count once."""
-        return self._meter.measure(tree, 0, exact=True)
+    def measure_tree(self, tree: Sequence[ProcessMark], *, exact: bool = True) -> TreeMemory:
+        """Measure what processes use; shared pages count once, or where it must be cheap more often."""
+        return self._meter.measure(tree, 0, exact=exact)
 
     def _measured(self, tree: Sequence[ProcessMark], bounds: Bounds, *, exact: bool = False) -> TreeMemory:
         return self._meter.measure(tree, bounds.memory_bytes or 0, exact=exact)

@@ -25,6 +25,7 @@ from jupyter_gpupool.protocol.documents import (
     NodeDoc,
     PoolDoc,
     QueueEntryDoc,
+    QuiescedDoc,
     ResizeRequest,
     UsageDoc,
 )
@@ -144,6 +145,14 @@ class AsyncPoolClient:
         status, body = await self.exchange(calls.release_kernel(kernel_id, reason=reason))
         if status >= 400:
             raise from_answer(status, body)
+
+    async def quiesce(self, lease_id: str) -> QuiescedDoc:
+        """Have it made safe to signal the processes of a lease; asking again is harmless."""
+        return await self._ask(calls.quiesce(lease_id), QuiescedDoc)
+
+    async def quiesce_kernel(self, kernel_id: str) -> QuiescedDoc:
+        """Have it made safe to signal the processes of every lease of a kernel."""
+        return await self._ask(calls.quiesce_kernel(kernel_id), QuiescedDoc)
 
     async def events(self) -> AsyncGenerator[PoolDoc, None]:
         """Follow the snapshots of the pool; each newer than the one before.

@@ -133,3 +133,15 @@ def release_kernel(kernel_id: str, *, reason: str) -> Call:
     """End every lease of a kernel."""
     query = urlencode({"kernel_id": kernel_id, "reason": reason})
     return Call(method="DELETE", path=f"{API_PREFIX}/leases?{query}", wait_seconds=5.0)
+
+
+def quiesce(lease_id: str) -> Call:
+    """Have it made safe to signal the processes of a lease; the answer comes after 3 s at most."""
+    path = f"{_lease_path(lease_id)}/quiesce"
+    return Call(method="POST", path=path, wait_seconds=3.0)
+
+
+def quiesce_kernel(kernel_id: str) -> Call:
+    """Have it made safe to signal the processes of every lease of a kernel."""
+    query = urlencode({"kernel_id": kernel_id})
+    return Call(method="POST", path=f"{API_PREFIX}/leases/quiesce?{query}", wait_seconds=3.0)

@@ -25,6 +25,7 @@ from jupyter_gpupool.protocol.documents import (
     NodeDoc,
     PoolDoc,
     QueueEntryDoc,
+    QuiescedDoc,
     ResizeRequest,
     UsageDoc,
 )
@@ -131,6 +132,14 @@ class PoolClient:
         status, body = self._exchange(calls.release_kernel(kernel_id, reason=reason))
         if status >= 400:
             raise from_answer(status, body)
+
+    def quiesce(self, lease_id: str) -> QuiescedDoc:
+        """Have it made safe to signal the processes of a lease; asking again is harmless."""
+        return self._ask(calls.quiesce(lease_id), QuiescedDoc)
+
+    def quiesce_kernel(self, kernel_id: str) -> QuiescedDoc:
+        """Have it made safe to signal the processes of every lease of a kernel."""
+        return self._ask(calls.quiesce_kernel(kernel_id), QuiescedDoc)
 
     # --- the wire ---
 

@@ -107,7 +107,7 @@ async def run_agent(settings: AgentSettings) -> int:
     shed_inherited_limits()
     lock = await asyncio.to_thread(lockfile.hold, settings.runtime / names.AGENT_LOCK)
     try:
-        backends = make_backends(settings.emulate, settings.emulate_beside)
+        backends = make_backends(settings.emulate, settings.emulate_beside, settings.rules, settings.runtime)
         await _Agent(settings, backends).run()
     finally:
         os.close(lock)

@@ -116,7 +116,9 @@ class HolderBook:
         self._path(lease_id).unlink(missing_ok=True)
 
     def load(self) -> list[HolderRecord]:
-        """Read all records."""
+        """Read all records; drafts that an agent was killed over are removed: this one is alone here."""
+        for draft in self._directory.glob("*.new"):
+            draft.unlink(missing_ok=True)
         records = (self._read(path) for path in sorted(self._directory.glob("*.json")))
         return [record for record in records if record is not None]
 

@@ -58,6 +58,15 @@ class Inventory:
         self.devices = tuple(found)
         return _changed(before, self.devices)
 
+    def prove(self) -> None:
+        """Have the limits of devices that are ours proved, in the background, where that was not done yet."""
+        ours = [device.id for device in self.devices if not device.taken_by and not device.emulated]
+        for backend in self._backends:
+            try:
+                call(backend.prove, [each for each in ours if self._owners.get(each) is backend])
+            except GPUPoolError as error:
+                self._complain("proved", error)
+
     def backend(self, device_id: str) -> Backend:
         """Return the backend of a device.
 

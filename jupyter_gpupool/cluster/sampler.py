@@ -89,6 +89,7 @@ class Sampler:
             self._refreshed_at = time.monotonic()
             if await self._hands.do(self._inventory.refresh):
                 self._report(DevicesReport(devices=list(self._inventory.devices)))
+            await self._hands.do(self._inventory.prove)
         leases = await self._desk.look()
         attachments = [attachment for record in self._desk.records for attachment in record.attachments]
         devices = await self._hands.do(self._inventory.sample, attachments)

@@ -77,7 +77,8 @@ class Device:
     parent_id : str
         The GPU that this is an instance of (MIG); empty for a whole device.
     parent_milli : int
-        Which part of that GPU's compute it is, thousandths; 1000 for a whole device.
+        Which part of that GPU's compute it is, thousandths; 1000 for a whole device, 0 where the driver
+        does not say.
     whole_only : bool
         True when it is granted whole or not at all (a MIG instance).
     one_owner : bool

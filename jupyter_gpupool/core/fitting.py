@@ -39,9 +39,17 @@ def memory_for(device: Device, compute_milli: int, memory_bytes: int | None) -> 
 
 def large_enough(want: Want, device: Device) -> bool:
     """Whether a request would fit on a device if nothing else were on it."""
-    if device.whole_only and want.compute_milli > device.parent_milli:
-        return False
-    return want.memory_bytes is None or want.memory_bytes <= device.memory_bytes
+    return has_part(want, device) and (want.memory_bytes is None or want.memory_bytes <= device.memory_bytes)
+
+
+def has_part(want: Want, device: Device) -> bool:
+    """Whether a device is as large a part of a GPU as a request asks for.
+
+    An instance of which that is unknown is for those who ask for memory, or for it by its name.
+    """
+    if not device.whole_only or want.compute_milli <= device.parent_milli:
+        return True
+    return not device.parent_milli and (want.memory_bytes is not None or bool(want.device))
 
 
 def candidate(account: Account, device: Device, want: Want, owner: str) -> Candidate | None:
@@ -64,7 +72,7 @@ def _whole(account: Account, device: Device, want: Want) -> Candidate | None:
     asked_bytes = want.memory_bytes or 0
     if account.leases or memory_bytes < max(1, asked_bytes):
         return None
-    left_milli = device.parent_milli - want.compute_milli
+    left_milli = (device.parent_milli or WHOLE_MILLI) - want.compute_milli
     return Candidate(device, WHOLE_MILLI, memory_bytes, left_milli, memory_bytes - asked_bytes)
 
 

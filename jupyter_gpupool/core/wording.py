@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from jupyter_gpupool.core.accounts import Account
 from jupyter_gpupool.core.devices import Device, DeviceKind, Withheld
-from jupyter_gpupool.core.fitting import Obstacle
+from jupyter_gpupool.core.fitting import Obstacle, has_part
 from jupyter_gpupool.core.leases import Lease, Want
 from jupyter_gpupool.core.ledger import Ledger
 from jupyter_gpupool.core.shares import WHOLE_MILLI, format_compute, format_memory
@@ -43,6 +43,8 @@ def describe_size(compute_milli: int, memory_bytes: int) -> str:
 
 def describe_part(milli: int) -> str:
     """Write which part of a GPU an instance is: "2/7 of a GPU" for 285 thousandths (rounded down)."""
+    if not milli:
+        return "an unknown part of a GPU"
     for parts in range(1, _FINEST + 1):
         count = -(-milli * parts // WHOLE_MILLI)
         if WHOLE_MILLI * count // parts == milli:
@@ -64,9 +66,11 @@ def describe_largest(ledger: Ledger, want: Want, devices: Sequence[Device]) -> t
     limit, hint : str
         "the largest MIG instance is 3/7 of a GPU", and a sentence.
     """
-    enough = [it for it in devices if not it.whole_only or want.compute_milli <= it.parent_milli]
+    enough = [it for it in devices if has_part(want, it)]
     if not enough:
         milli = max(it.parent_milli for it in devices)
+        if not milli:
+            return "no MIG instance says which part of a GPU it is", "Ask for memory, or for one by its name."
         most = f"{describe_part(milli)} ({format_compute(milli)})"
         return f"the largest MIG instance is {describe_part(milli)}", f"Ask for at most {most}."
     largest = max(enough, key=lambda it: it.memory_bytes)

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Sequence
 from types import ModuleType
 
-from jupyter_gpupool.kernel.frameworkcaps import CAPS, FrameworkCap
+from jupyter_gpupool.kernel.frameworkcaps import CAPS, FrameworkCap, refusal
 from jupyter_gpupool.kernel.importhook import ImportHook
 from jupyter_gpupool.protocol.messages import DeviceCap
 
@@ -80,11 +80,4 @@ class FrameworkCaps:
         try:
             cap.put(module, wanted)
         except Exception as error:  # a foreign library's, of any kind
-            self._problems[name] = (
-                f"{cap.title} did not take its memory cap ({type(error).__name__}: {_first_line(error)}); "
-                "the watch on the device's memory still works."
-            )
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [""])[0][:200]
+            self._problems[name] = refusal(cap.title, error)

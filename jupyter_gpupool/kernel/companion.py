@@ -51,8 +51,8 @@ class Followed(Protocol):
     def heard(self, doc: LeaseDoc, known: LeaseDoc) -> bool:
         """Take over what the pool said to who knew ``known``; False when it is old news, or our own doing."""
 
-    def lost(self) -> bool:
-        """Note that the pool does not know it any more; False when that is our own doing."""
+    def ended(self, doc: LeaseDoc | None) -> bool:
+        """Note that it is over; False when that is our own doing."""
 
 
 class Companion:
@@ -148,15 +148,18 @@ class Companion:
         try:
             doc = self._client.lease(lease.id, since=known.tag, wait_seconds=wait_seconds)
         except UnknownLease:
-            if lease.lost():
+            if lease.ended(None):
                 self._say(f"The lease on {share_of(known)} is not known to the pool any more. {_ASK_ANEW}")
             self.leave(lease.id)
             return
-        if doc.tag == known.tag or self._stopped.is_set() or not lease.heard(doc, known):
+        if doc.tag == known.tag or self._stopped.is_set():
             return
         if doc.state in _OVER:
-            self._say(f"The lease on {share_of(doc)} ended: {why_ended(doc)}. {_ASK_ANEW}")
+            if lease.ended(doc):
+                self._say(f"The lease on {share_of(doc)} ended: {why_ended(doc)}. {_ASK_ANEW}")
             self.leave(lease.id)
+            return
+        if not lease.heard(doc, known):
             return
         for sentence in [*_lost_limits(known, doc), *said.new(lease.all_notices())]:
             self._say(sentence)

@@ -55,6 +55,15 @@ def indexed(wanted: Iterable[DeviceCap], uuids: Sequence[str]) -> dict[int, Devi
     return {index: cap for index, cap in found if index is not None}
 
 
+def refusal(title: str, error: Exception) -> str:
+    """Say that a framework is another than we know, and failed at its cap."""
+    said = (str(error).splitlines() or [""])[0][:200]
+    return (
+        f"{title} did not take its memory cap ({type(error).__name__}: {said}); the watch on the device's "
+        "memory still works."
+    )
+
+
 class FrameworkCap(abc.ABC):
     """One framework's cap in this process."""
 
@@ -83,7 +92,7 @@ class TorchCap(FrameworkCap):
 
     def put(self, module: Any, wanted: tuple[DeviceCap, ...]) -> None:
         """Set the fractions now if CUDA is initialised, else as the first thing after it is."""
-        self._wanted = wanted
+        self._wanted, self.problem = wanted, ""
         if module.cuda.is_initialized():
             self._set(module.cuda)
         elif wanted and not self._queued:
@@ -95,7 +104,7 @@ class TorchCap(FrameworkCap):
         try:
             self._set(sys.modules["torch"].cuda)
         except Exception as error:  # torch's own, of any kind
-            self.problem = f"torch did not take its memory cap ({type(error).__name__}: {error})."
+            self.problem = refusal(self.title, error)
 
     def _set(self, cuda: Any) -> None:
         properties = [cuda.get_device_properties(index) for index in range(cuda.device_count())]

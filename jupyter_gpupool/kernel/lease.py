@@ -193,13 +193,15 @@ class Lease:
             self._note(doc)
             return True
 
-    def lost(self) -> bool:
-        """Note that the pool does not know it any more; False when that is this process's own doing."""
+    def ended(self, doc: LeaseDoc | None) -> bool:
+        """Note what the companion heard of its end (None: the pool does not know it any more).
+
+        False when that is this process's own doing, or known already.
+        """
         with self._lock:
-            if self._releasing or self._doc.state is LeaseState.ENDED:
+            if self._releasing or self._doc.state in (LeaseState.ENDING, LeaseState.ENDED):
                 return False
-            self._doc = structs.replace(self._doc, state=LeaseState.ENDED, reason="Ended.")
-            self._over()
+            self._note(doc or structs.replace(self._doc, state=LeaseState.ENDED, reason="Ended."))
             return True
 
     def _note(self, doc: LeaseDoc) -> None:

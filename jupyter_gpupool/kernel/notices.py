@@ -36,10 +36,12 @@ class NoticeBoard:
         self._running = running
         self._waiting: list[str] = []
         self._open = False
+        self._closing = False
 
     def open(self) -> None:
         """Follow the shell's cells from now on."""
         with self._lock:
+            self._closing = False
             if self._shell is None or self._open:
                 return
             self._open = True
@@ -49,6 +51,7 @@ class NoticeBoard:
     def close(self) -> None:
         """Follow them no more, once everything was said."""
         with self._lock:
+            self._closing = True
             if not self._open or self._waiting:
                 return
             self._open = False
@@ -73,6 +76,9 @@ class NoticeBoard:
     def _cell_ends(self, *_: object) -> None:
         with self._lock:
             self._running = False
+            closing = self._closing
+        if closing:
+            self.close()
 
 
 def tell(sentence: str) -> None:

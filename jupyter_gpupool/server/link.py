@@ -19,6 +19,7 @@ from jupyter_gpupool.client.aio import AsyncPoolClient
 from jupyter_gpupool.client.calls import Connection
 from jupyter_gpupool.client.discovery import autostart_allowed, find_pool
 from jupyter_gpupool.client.errors import PoolUnreachable
+from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.core.leases import LeaseState
 from jupyter_gpupool.protocol import names, paths
@@ -150,6 +151,15 @@ class PoolLink:
                 async with asyncio.timeout(ASK_SECONDS):
                     leases = await self._client.leases()
         return [lease.id for lease in leases if lease.holder.kernel_id == kernel_id and lease.state in held]
+
+    def holds(self, kernel_id: str, kind: DeviceKind) -> bool:
+        """Tell whether, as far as was heard last, a kernel holds a lease of that kind; asks nobody."""
+        held = (LeaseState.ATTACHING, LeaseState.ACTIVE, LeaseState.ENDING)
+        leases = self.pool.leases if self.pool is not None else []
+        return any(
+            lease.holder.kernel_id == kernel_id and lease.kind is kind and lease.state in held
+            for lease in leases
+        )
 
     # --- its life ---
 

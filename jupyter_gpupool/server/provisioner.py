@@ -2,7 +2,8 @@
 
 Rules of this module: it waits for nothing but, at a restart, the pool's word (bounded); whatever fails here
 leaves the kernel's start just as it would be without us; a lease ends in ``cleanup(restart=False)`` and when
-restarts failed, never in ``kill``, which also comes before a restart.
+restarts failed, never in ``kill``, which also comes before a restart. Before a kernel that holds a GPU is
+signalled, the pool takes its processes off it (bounded).
 
 A kernel gets a token of its own at each start. It is made from the owner's token without asking the pool, so
 a kernel that starts before the pool is up has one too.
@@ -16,10 +17,12 @@ from typing import Any
 
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 
+from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.core.leases import EndReason
 from jupyter_gpupool.protocol import names
 from jupyter_gpupool.protocol.tokens import KERNEL_PREFIX, KernelClaim, mint_kernel_token
 from jupyter_gpupool.server.environments import Environment, look
+from jupyter_gpupool.server.quiesce import quiesce_kernel
 from jupyter_gpupool.server.release import release_kernel
 from jupyter_gpupool.server.settings import PARTS_KEY, ServerParts
 
@@ -39,6 +42,8 @@ class PoolProvisioner(LocalProvisioner):
     _may_hold = False
     _watched = False
     _ending: asyncio.Task[None] | None = None
+    #: True once the present process was made safe to signal, or that failed: once is enough.
+    _quiesced = False
 
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         """Prepare the launch, and add our variables and argument to it."""
@@ -57,6 +62,7 @@ class PoolProvisioner(LocalProvisioner):
     async def post_launch(self, **kwargs: Any) -> None:
         """List the kernel, and watch for the end of its restarts."""
         await super().post_launch(**kwargs)
+        self._quiesced = False
         parts = find_parts(self)
         if parts is None or self._environment is None:
             return
@@ -65,6 +71,25 @@ class PoolProvisioner(LocalProvisioner):
             # The restarter lives as long as the kernel's manager, over all restarts: once is enough.
             self.parent.add_restart_callback(self._given_up, "dead")
             self._watched = True
+
+    async def terminate(self, restart: bool = False) -> None:
+        """Ask the process to end, once that is safe for others on its GPU."""
+        await self._quiesce()
+        await super().terminate(restart=restart)
+
+    async def kill(self, restart: bool = False) -> None:
+        """End the process, once that is safe for others on its GPU."""
+        await self._quiesce()
+        await super().kill(restart=restart)
+
+    async def _quiesce(self) -> None:
+        parts = find_parts(self)
+        if parts is None or not self._may_hold or self._quiesced or parts.link.connection is None:
+            return
+        if not parts.link.holds(self.kernel_id, DeviceKind.CUDA) or await self.poll() is not None:
+            return
+        self._quiesced = True
+        await quiesce_kernel(parts.link.connection, self.kernel_id, log=self.log)
 
     async def cleanup(self, restart: bool = False) -> None:
         """Clean up after the process, and end the kernel's leases when it does not come back."""

@@ -70,6 +70,11 @@ def without_tickets(doc: PoolDoc) -> PoolDoc:
 
 def _readings(doc: PoolDoc) -> object:
     """Return what may change without a new revision and is worth showing."""
-    devices = [(device.id, device.readings, device.unmanaged_bytes) for device in doc.devices]
-    leases = [(lease.id, lease.memory_used_bytes, lease.reason) for lease in doc.leases]
+    devices = [
+        (it.id, it.readings, it.missing, it.health, it.health_reason, it.unmanaged_bytes, it.unmanaged)
+        for it in doc.devices
+    ]
+    leases = [
+        (it.id, it.memory_used_bytes, it.utilization_percent, it.reason, it.notices) for it in doc.leases
+    ]
     return devices, leases, [(entry.lease_id, entry.reason) for entry in doc.queue], doc.warnings

@@ -43,6 +43,8 @@ ROUTES: dict[str, Methods] = {
         "PATCH": leases.resize_lease,
         "DELETE": leases.release_lease,
     },
+    f"{API_PREFIX}/leases/{{lease_id}}/quiesce": {"POST": leases.quiesce_lease},
+    f"{API_PREFIX}/leases/quiesce": {"POST": leases.quiesce_kernel},
     f"{API_PREFIX}/pool": {"GET": pool.get_pool},
     f"{API_PREFIX}/devices": {"GET": pool.get_devices},
     f"{API_PREFIX}/nodes": {"GET": pool.get_nodes},
@@ -53,8 +55,7 @@ ROUTES: dict[str, Methods] = {
     "/health": {"GET": pool.get_health},
     "/metrics": {"GET": pool.get_metrics},
 }
-_LEASE = ROUTES[f"{API_PREFIX}/leases/{{lease_id}}"]
-_LEASE_PATH = re.compile(rf"{API_PREFIX}/leases/([^/]{{1,200}})")
+_LEASE_PATH = re.compile(rf"({API_PREFIX}/leases/)([^/]{{1,200}})((?:/quiesce)?)")
 _PORT = re.compile(r":\d{1,5}$")
 
 #: On every answer: nothing is to be kept by clients, or taken for something else.
@@ -122,13 +123,13 @@ async def _pass_on(answer: Stream, send: Send) -> None:
 
 def _find(path: str) -> tuple[Methods, tuple[str, ...]]:
     """Find what a path takes, and the arguments in it."""
-    match = _LEASE_PATH.fullmatch(path)
-    if match is not None:
-        return _LEASE, match.groups()
     methods = ROUTES.get(path)
-    if methods is None or "{" in path:
+    if methods is not None and "{" not in path:
+        return methods, ()
+    match = _LEASE_PATH.fullmatch(path)
+    if match is None:
         raise NotFound("There is nothing here.", hint="The paths are listed in openapi.yaml.")
-    return methods, ()
+    return ROUTES[f"{match[1]}{{lease_id}}{match[3]}"], (match[2],)
 
 
 def _told(request: Request, error: GPUPoolError) -> Answer:

@@ -15,7 +15,7 @@ from jupyter_gpupool.core.errors import IllegalTransition, UnknownLease
 from jupyter_gpupool.core.events import LeaseRequested, ReleaseRequested, ResizeRequested, WaiterLost
 from jupyter_gpupool.core.leases import EndReason, Holder, Lease, LeaseState, Want
 from jupyter_gpupool.protocol.codec import decode
-from jupyter_gpupool.protocol.documents import LeaseDoc, LeaseRequest, ResizeRequest
+from jupyter_gpupool.protocol.documents import LeaseDoc, LeaseRequest, QuiescedDoc, ResizeRequest
 from jupyter_gpupool.service import validate
 from jupyter_gpupool.service.auth import Forbidden, Principal
 from jupyter_gpupool.service.clock import PoolClock
@@ -35,8 +35,14 @@ PREPARE_SECONDS = 5.0
 RELEASE_SECONDS = 5.0
 #: How long the answer to a resize waits for the agent, seconds.
 RESIZE_SECONDS = 10.0
+#: How long an agent may take to make it safe to signal the processes of a lease, seconds.
+QUIESCE_SECONDS = 3.0
 #: For how long a queued lease may be without a listener after the service was started anew, seconds.
 RETURN_SECONDS = 30.0
+
+
+#: States in which a lease's processes may be on its devices.
+_WITH_PROCESSES = frozenset({LeaseState.ACTIVE, LeaseState.ENDING})
 
 
 class Desk:
@@ -209,14 +215,27 @@ class Desk:
 
     async def release_kernel(self, who: Principal, kernel_id: str, reason: EndReason) -> list[LeaseDoc]:
         """End every lease of one kernel."""
+        mine = self._of_kernel(who, kernel_id)
+        return list(await asyncio.gather(*(self.release(who, lease.id, reason) for lease in mine)))
+
+    def _of_kernel(self, who: Principal, kernel_id: str) -> list[Lease]:
         if who.kernel_id and who.kernel_id != kernel_id:
-            raise Forbidden("A kernel can end its own leases only.", hint="Use the owner's token.")
-        mine = [
-            lease.id
-            for lease in self._host.leases.values()
-            if lease.holder.kernel_id == kernel_id and who.may_touch(lease)
-        ]
-        return list(await asyncio.gather(*(self.release(who, lease_id, reason) for lease_id in mine)))
+            raise Forbidden("A kernel can touch its own leases only.", hint="Use the owner's token.")
+        leases = self._host.leases.values()
+        return [it for it in leases if it.holder.kernel_id == kernel_id and who.may_touch(it)]
+
+    async def quiesce(self, who: Principal, lease_id: str) -> QuiescedDoc:
+        """Make it safe to signal the processes of one lease, as far as anything can be harmed by it."""
+        return await self._quiesce([await self._own(who, lease_id)])
+
+    async def quiesce_kernel(self, who: Principal, kernel_id: str) -> QuiescedDoc:
+        """Do the same for every lease of one kernel."""
+        return await self._quiesce(self._of_kernel(who, kernel_id))
+
+    async def _quiesce(self, leases: list[Lease]) -> QuiescedDoc:
+        asked = [it for it in leases if it.state in _WITH_PROCESSES and self._book.fragile(it)]
+        answers = await asyncio.gather(*(self._dispatcher.quiesce(it, QUIESCE_SECONDS) for it in asked))
+        return QuiescedDoc(leases=len(leases), quiesced=len(leases) - answers.count(False))
 
     async def _until(
         self, who: Principal, lease_id: str, timeout_seconds: float, done: Callable[[Lease], bool]

@@ -20,6 +20,7 @@ from jupyter_gpupool.protocol.messages import (
     DetachOrder,
     Order,
     PrepareOrder,
+    QuiesceOrder,
     ReportOrder,
     ShareOrder,
     StopOrder,
@@ -113,6 +114,7 @@ class Dispatcher:
         self._watch = watch
         self._now_ms = now_ms
         self._preparing: dict[str, asyncio.Future[bool]] = {}
+        self._quiescing: dict[tuple[str, int], set[asyncio.Future[None]]] = {}
         self._asked: dict[int, int] = {}
         self._tokens = itertools.count(1)
 
@@ -165,6 +167,39 @@ class Dispatcher:
         preparing = self._preparing.get(lease.id)
         if preparing is not None:
             await asyncio.wait((preparing,), timeout=timeout_seconds)
+
+    async def quiesce(self, lease: Lease, timeout_seconds: float) -> bool:
+        """Have an agent make it safe to signal a lease's processes; whether it said so in time.
+
+        Whoever asks for the same meanwhile waits for the same answer.
+        """
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        key = (lease.id, lease.generation)
+        waiting = self._quiescing.setdefault(key, set())
+        waiting.add(answer)
+        if len(waiting) == 1:
+            order = QuiesceOrder(lease_id=lease.id, generation=lease.generation)
+            taken = self._outbox.put(lease.node_id, order)
+            taken.add_done_callback(lambda future: self._ordered(key, future))
+        try:
+            await asyncio.wait((answer,), timeout=timeout_seconds)
+            return answer.done() and not answer.cancelled()
+        finally:
+            waiting.discard(answer)
+            if not waiting and self._quiescing.get(key) is waiting:
+                del self._quiescing[key]
+
+    def _ordered(self, key: tuple[str, int], taken: asyncio.Future[bool]) -> None:
+        """Keep nobody waiting for an agent that did not take the order."""
+        if taken.cancelled() or not taken.result():
+            for answer in self._quiescing.get(key, ()):
+                answer.cancel()
+
+    def quiesced(self, lease_id: str, generation: int) -> None:
+        """Note that the processes of a lease can be signalled safely now."""
+        for answer in self._quiescing.get((lease_id, generation), ()):
+            if not answer.done():
+                answer.set_result(None)
 
     def ask_holders(self, node_id: str) -> None:
         """Ask an agent for all of its holders (the reconcile sweep)."""

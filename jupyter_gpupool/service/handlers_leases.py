@@ -32,6 +32,18 @@ async def release_kernel(request: Request) -> Answer:
     return json_answer(await request.context.desk.release_kernel(who, kernel_id, reason))
 
 
+async def quiesce_kernel(request: Request) -> Answer:
+    """Make it safe to signal the processes of one kernel's leases."""
+    who = request.who
+    kernel_id = validate.kernel_id(request.query("kernel_id") or "")
+    return json_answer(await request.context.desk.quiesce_kernel(who, kernel_id))
+
+
+async def quiesce_lease(request: Request, lease_id: str) -> Answer:
+    """Make it safe to signal the processes of one lease."""
+    return json_answer(await request.context.desk.quiesce(request.who, lease_id))
+
+
 async def get_lease(request: Request, lease_id: str) -> Answer:
     """Send one lease; with ``since`` and ``wait_seconds``, when it has changed."""
     who, since = request.who, request.query("since")

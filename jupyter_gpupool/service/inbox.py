@@ -10,16 +10,19 @@ import logging
 
 from jupyter_gpupool.core.events import AgentLeft, DevicesReported, Event
 from jupyter_gpupool.protocol.messages import (
+    DetachedReport,
     DevicesReport,
+    ExitedReport,
     HelloReport,
     HoldersReport,
+    QuiescedReport,
     Report,
     SampleReport,
 )
 from jupyter_gpupool.service.clock import PoolClock
 from jupyter_gpupool.service.dispatch import Dispatcher
 from jupyter_gpupool.service.host import PoolHost
-from jupyter_gpupool.service.nodes import NodeBook
+from jupyter_gpupool.service.nodes import Changes, NodeBook
 from jupyter_gpupool.service.reports import holders_event, joined, lease_event
 from jupyter_gpupool.service.watch import Watch
 
@@ -62,19 +65,26 @@ class Inbox:
                     _log.info("The agent of %s (%s) has joined", report.hostname, node_id)
                     self._book.hello(report)
                     self._host.post(joined(report, self._clock.read()))
-                case SampleReport():
-                    if self._book.sample(node_id, report):
-                        self._devices(node_id)
-                    self._watch.readings_changed()
-                case DevicesReport():
-                    self._book.note(node_id, report)
-                    self._devices(node_id)
+                case SampleReport() | DevicesReport():
+                    self._noted(node_id, self._book.note(node_id, report))
+                case QuiescedReport():
+                    self._dispatcher.quiesced(report.lease_id, report.generation)
                 case _:
                     self._lease(node_id, report)
+
+    def _noted(self, node_id: str, changes: Changes) -> None:
+        """Tell the pool, and whoever waits, of what has changed."""
+        if changes.pool:
+            self._devices(node_id)
+        on_them = (lease_id for it in changes.devices for lease_id in self._host.pool.leases_on(it))
+        self._watch.leases_changed({*changes.leases, *on_them})
+        self._watch.readings_changed()
 
     def _lease(self, node_id: str, report: Report) -> None:
         now = self._clock.read()
         self._book.note(node_id, report)
+        if isinstance(report, ExitedReport | DetachedReport):  # nothing is left to be harmed by a signal
+            self._dispatcher.quiesced(report.lease_id, report.generation)
         event: Event | None
         if isinstance(report, HoldersReport):
             event = holders_event(node_id, report, self._dispatcher.asked_ms(report.token), now)

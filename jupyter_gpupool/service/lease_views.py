@@ -10,7 +10,7 @@ import secrets
 import zlib
 
 from jupyter_gpupool.core.errors import UnknownLease
-from jupyter_gpupool.core.leases import Lease, LeaseState
+from jupyter_gpupool.core.leases import Lease, LeaseState, Share
 from jupyter_gpupool.core.queue import QueueEntry
 from jupyter_gpupool.protocol.documents import AttachDoc, HolderDoc, IsolationDoc, LeaseDoc, ShareDoc
 from jupyter_gpupool.service.auth import Principal
@@ -72,7 +72,11 @@ class LeaseViews:
         )
         doc.isolation = isolation
         doc.reason = self.reason(lease)
-        doc.memory_used_bytes = self._book.memory_used(lease)
+        sample = self._book.lease_sample(lease)
+        if sample is not None:
+            doc.memory_used_bytes = sample.memory_used_bytes
+            doc.utilization_percent = sample.utilization_percent
+        doc.notices = self._book.notices(lease)
         doc.end_detail = lease.end_detail
         doc.attach = self._attach(lease)
         doc.tag = _tag(doc)
@@ -81,15 +85,7 @@ class LeaseViews:
     def _lease_doc(self, lease: Lease, *, owner: str, mine: bool) -> LeaseDoc:
         now_ms = self._clock.now_ms()
         share = lease.shares[0] if lease.shares else None
-        shares = [
-            ShareDoc(
-                device_id=it.device_id,
-                device_name=self._device_name(it.device_id),
-                compute_milli=it.compute_milli,
-                memory_bytes=it.memory_bytes,
-            )
-            for it in lease.shares
-        ]
+        shares = [self._share(it) for it in lease.shares]
         until_ms = lease.ended_ms if lease.ended_ms is not None else now_ms
         granted_ms = lease.granted_ms
         queued = lease.state is LeaseState.QUEUED
@@ -118,6 +114,8 @@ class LeaseViews:
             end_detail="",
             resizing=bool(lease.pending),
             tag=lease.state.value,
+            asked_compute_milli=lease.want.compute_milli,
+            asked_memory_bytes=lease.want.memory_bytes,
         )
 
     def reason(self, lease: Lease) -> str:
@@ -152,9 +150,18 @@ class LeaseViews:
         digest = hashlib.blake2s(lease_id.encode(), key=self._secret, digest_size=8).hexdigest()
         return f"other_{digest}"
 
-    def _device_name(self, device_id: str) -> str:
-        device = self._host.pool.device(device_id)
-        return device.name if device is not None else device_id
+    def _share(self, share: Share) -> ShareDoc:
+        device = self._host.pool.device(share.device_id)
+        doc = ShareDoc(
+            device_id=share.device_id,
+            device_name=share.device_id,
+            compute_milli=share.compute_milli,
+            memory_bytes=share.memory_bytes,
+        )
+        if device is not None:
+            doc.device_name, doc.parent_milli = device.name, device.parent_milli
+            doc.whole_only = device.whole_only
+        return doc
 
     def position(self, lease_id: str) -> int | None:
         """Return the place of a request in the queue; None when it is not there any more."""
@@ -178,13 +185,10 @@ def _tag(doc: LeaseDoc) -> str:
     waits = doc.reason if doc.state is LeaseState.QUEUED else ""
     seen = (
         *(doc.state.value, doc.generation, doc.position, waits, doc.resizing, doc.end_reason, doc.holder.pid),
-        *(doc.compute_milli, doc.memory_bytes, len(doc.isolation), doc.attach.ticket if doc.attach else ""),
+        *(doc.compute_milli, doc.memory_bytes, doc.attach.ticket if doc.attach else ""),
+        *(doc.isolation, doc.notices),
     )
     return f"{doc.state.value}-{zlib.crc32(repr(seen).encode()):08x}"
-
-
-def _first(value: int | None, otherwise: int) -> int:
-    return otherwise if value is None else value
 
 
 def seconds(milliseconds: int) -> float:

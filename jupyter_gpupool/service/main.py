@@ -13,8 +13,10 @@ import signal
 from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
+from jupyter_gpupool.backends.rules import NodeRules
 from jupyter_gpupool.cluster.control import ControlPlane
 from jupyter_gpupool.cluster.journal import Journal, JournalUnavailable
+from jupyter_gpupool.cluster.settings import dump_rules
 from jupyter_gpupool.cluster.supervisor import AgentSupervisor
 from jupyter_gpupool.cluster.tls import ensure_control_tls
 from jupyter_gpupool.protocol import names, paths
@@ -166,7 +168,8 @@ class _Service:
         async with contextlib.AsyncExitStack() as stack:
             stack.callback(self.journal.close)
             # it takes as long to start as this process does, so that both start at once
-            self.supervisor.start()
+            if settings.start_agent:
+                self.supervisor.start()
             stack.push_async_callback(self._end_agent)
             control = await self.control.start()
             stack.push_async_callback(self.control.close)
@@ -184,8 +187,7 @@ class _Service:
                 settings.runtime, url=url, owner=settings.owner, embedded=settings.embedded, control=control
             )
             stack.callback(lifecycle.withdraw, settings.runtime)
-            if settings.start_agent:
-                _log.info("The pool of %s is at %s; its journal is %s", settings.owner, url, settings.journal)
+            _log.info("The pool of %s is at %s; its journal is %s", settings.owner, url, settings.journal)
             await self._until_end(stack)
 
     async def _note_time(self) -> None:
@@ -229,6 +231,8 @@ def _agent_arguments(settings: ServiceSettings) -> list[str]:
         arguments += ["--emulate", settings.emulate]
     if settings.emulate_beside:
         arguments.append("--emulate-beside")
+    if settings.rules != NodeRules():
+        arguments += ["--rules", dump_rules(settings.rules)]
     return arguments
 
 

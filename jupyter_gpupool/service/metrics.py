@@ -6,20 +6,14 @@ names, help and labels are those of `protocol.telemetry`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
-from prometheus_client.metrics_core import Metric as MetricFamily
-from prometheus_client.registry import Collector
 
 from jupyter_gpupool.core.leases import LeaseState
 from jupyter_gpupool.protocol.telemetry import POOL, PREFIX, Metric
 
-#: Series of one name that were made for one answer.
-Family = GaugeMetricFamily | CounterMetricFamily
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
 
 
@@ -27,24 +21,6 @@ def help_text(metric: Metric) -> str:
     """Return a metric's help as ``/metrics`` has it."""
     text = metric.help[:1].upper() + metric.help[1:]
     return f"{text}, {metric.unit}" if metric.unit else text
-
-
-class _Together(CollectorRegistry):
-    """A registry and families that were made for one answer."""
-
-    def __init__(self, registry: CollectorRegistry, families: Sequence[Family]) -> None:
-        super().__init__()
-        self._both: Collector = _Chain(registry, families)
-        self.register(self._both)
-
-
-class _Chain(Collector):
-    def __init__(self, registry: CollectorRegistry, families: Sequence[Family]) -> None:
-        self._registry = registry
-        self._families = families
-
-    def collect(self) -> Iterator[MetricFamily]:
-        return chain(self._registry.collect(), self._families)
 
 
 class Metrics:
@@ -94,7 +70,7 @@ class Metrics:
         offered: Iterable[bool],
         compute: Iterable[tuple[str, int, int]],
         writable: bool,
-        families: Sequence[Family] = (),
+        measured: bytes = b"",
     ) -> bytes:
         """Set the gauges and write everything in the text format.
 
@@ -108,8 +84,8 @@ class Metrics:
             Of each device, its kind and thousandths of compute.
         writable : bool
             Whether the journal can be written.
-        families : sequence of Family
-            Series of devices and leases, see `measured`.
+        measured : bytes
+            Series of devices and leases, see `Measured.text`.
         """
         counts: dict[LeaseState, int] = dict.fromkeys(
             (state for state in LeaseState if state is not LeaseState.ENDED), 0
@@ -126,4 +102,4 @@ class Metrics:
             self._compute.labels(kind, "free").inc(free / 1000)
             self._compute.labels(kind, "total").inc(total / 1000)
         self._up.set(1 if writable else 0)
-        return generate_latest(_Together(self._registry, families))
+        return generate_latest(self._registry) + measured

@@ -14,6 +14,7 @@ from traitlets import Bool, Dict, Enum, Float, Int, List, Unicode
 from traitlets.config import Configurable
 
 from jupyter_gpupool.backends.emulated_models import parse_emulation
+from jupyter_gpupool.backends.rules import NodeRules
 from jupyter_gpupool.core.config import PoolConfig
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.core.policies import ORDERS, PLACEMENTS
@@ -50,6 +51,7 @@ class ServiceSettings:
     worker_ttl_seconds: float = 8.0
     keep_days: float = 30.0
     start_agent: bool = True
+    rules: NodeRules = field(default_factory=NodeRules)
 
     @property
     def journal(self) -> Path:
@@ -116,8 +118,8 @@ class PoolService(Configurable):
         " “jupyter gpupool agent”.",
     ).tag(config=True)
 
-    def settings(self, *, embedded: bool = False) -> ServiceSettings:
-        """Return everything as one frozen value.
+    def settings(self, *, embedded: bool = False, rules: NodeRules | None = None) -> ServiceSettings:
+        """Return everything as one frozen value; ``rules`` are for the agent that the service starts.
 
         Raises
         ------
@@ -146,6 +148,7 @@ class PoolService(Configurable):
             worker_ttl_seconds=self.worker_ttl_seconds,
             keep_days=self.keep_days,
             start_agent=self.start_agent,
+            rules=rules or NodeRules(),
         )
 
     def pool_config(self) -> PoolConfig:

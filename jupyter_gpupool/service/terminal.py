@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jupyter_gpupool.core.shares import format_compute, format_duration, format_memory
+from jupyter_gpupool.core.wording import describe_part
 from jupyter_gpupool.protocol.documents import DeviceDoc, LeaseDoc, PoolDoc
 
 if TYPE_CHECKING:
@@ -19,8 +20,9 @@ def print_pool(pool: PoolDoc, url: str, console: Console) -> None:
     """Print nodes, devices, leases and the queue."""
     mode = f"{pool.me}'s own pool" if pool.embedded else "pool service"
     console.print(f"[bold]{mode}[/bold] at {url}, version {pool.version}", highlight=False)
-    for warning in pool.warnings:
-        console.print(f"! {warning}", style="bold", highlight=False, markup=False)
+    notices = [f"{lease.id}: {notice}" for lease in pool.leases for notice in lease.notices]
+    for sentence in (*pool.warnings, *notices):
+        console.print(f"! {sentence}", style="bold", highlight=False, markup=False)
     console.print(_devices(pool))
     if pool.leases:
         console.print(_leases(pool))
@@ -44,11 +46,31 @@ def _devices(pool: PoolDoc) -> Table:
         f"{_count(len(pool.devices), 'device')}", "node", "device", "model", "free", "state", "use"
     )
     for device in pool.devices:
-        free = f"{format_compute(device.free_compute_milli)}, {format_memory(device.free_memory_bytes)}"
-        state = device.withheld or device.health.value
         host = hosts.get(device.node_id, device.node_id)
-        table.add_row(*_plain(host, device.name, device.model, free, state, _use(device)))
+        table.add_row(
+            *_plain(host, device.name, _model(device), _free(device), _health(device), _use(device))
+        )
     return table
+
+
+def _model(device: DeviceDoc) -> str:
+    """Write what it is, and how leases share it."""
+    if device.whole_only:
+        return f"{device.model}, {describe_part(device.parent_milli)}"
+    return f"{device.model}, {device.sharing}" if device.sharing else device.model
+
+
+def _free(device: DeviceDoc) -> str:
+    memory = format_memory(device.free_memory_bytes)
+    if device.whole_only:
+        return f"whole, {memory}" if device.free_compute_milli else "in use"
+    return f"{format_compute(device.free_compute_milli)}, {memory}"
+
+
+def _health(device: DeviceDoc) -> str:
+    """Write why it is not offered, or how it is."""
+    reason = f": {device.health_reason.rstrip('.')}" if device.health_reason else ""
+    return device.withheld or f"{device.health.value}{reason}"
 
 
 def _use(device: DeviceDoc) -> str:
@@ -63,14 +85,22 @@ def _leases(pool: PoolDoc) -> Table:
     title = _count(len(pool.leases) - queued, "lease") + (f", {queued} waiting" if queued else "")
     table = _table(title, "lease", "owner", "holder", "share", "state", "for", "what happens next")
     for lease in pool.leases:
-        size = format_compute(lease.compute_milli)
-        memory = f", {format_memory(lease.memory_bytes)}" if lease.memory_bytes is not None else ""
         owner = f"{lease.owner} (you)" if lease.mine else "somebody else"
         table.add_row(
-            *_plain(lease.id, owner, _holder(lease), f"{size} of {lease.device or 'a device'}{memory}"),
+            *_plain(lease.id, owner, _holder(lease), _size(lease)),
             *_plain(_state(lease), format_duration(lease.held_seconds or lease.waited_seconds), lease.reason),
         )
     return table
+
+
+def _size(lease: LeaseDoc) -> str:
+    """Write what is granted, and what was asked for where that is less."""
+    memory = f", {format_memory(lease.memory_bytes)}" if lease.memory_bytes is not None else ""
+    whole = next((share for share in lease.shares if share.whole_only), None)
+    if whole is not None:
+        asked = format_compute(lease.asked_compute_milli)
+        return f"{whole.device_name} ({describe_part(whole.parent_milli)}){memory}; {asked} was asked for"
+    return f"{format_compute(lease.compute_milli)} of {lease.device or 'a device'}{memory}"
 
 
 def _plain(*cells: str) -> tuple[str, ...]:

@@ -10,9 +10,17 @@ from pathlib import Path
 from jupyter_gpupool._version import version
 from jupyter_gpupool.core.devices import Device
 from jupyter_gpupool.core.queue import QueueEntry
-from jupyter_gpupool.protocol.documents import DeviceDoc, LeaseDoc, NodeDoc, PoolDoc, QueueEntryDoc
+from jupyter_gpupool.protocol.documents import (
+    DeviceDoc,
+    LeaseDoc,
+    NodeDoc,
+    PoolDoc,
+    QueueEntryDoc,
+    ReadingsDoc,
+)
 from jupyter_gpupool.service.auth import Principal
 from jupyter_gpupool.service.clock import PoolClock
+from jupyter_gpupool.service.concerns import device_warnings
 from jupyter_gpupool.service.host import PoolHost
 from jupyter_gpupool.service.lease_views import LeaseViews, seconds
 from jupyter_gpupool.service.nodes import NodeBook
@@ -85,7 +93,7 @@ class Views:
 
     def _device(self, device: Device, who: Principal) -> DeviceDoc:
         pool = self._host.pool
-        free = pool.free(device.id)
+        free, report, sample = pool.free(device.id), self._book.report(device), self._book.sample(device)
         leases = [self._lease_name(lease_id, who) for lease_id in pool.leases_on(device.id)]
         return DeviceDoc(
             id=device.id,
@@ -102,8 +110,16 @@ class Views:
             health=device.health,
             offered=pool.withheld(device.id) is None,
             withheld=pool.withheld_reason(device.id),
-            readings=self._book.reading(device),
+            readings=sample.readings if sample else ReadingsDoc(),
             leases=[name for name in leases if name],
+            health_reason=device.health_reason,
+            parent_id=device.parent_id,
+            parent_milli=device.parent_milli,
+            whole_only=device.whole_only,
+            sharing=report.sharing if report else "",
+            isolation=report.isolation if report else [],
+            unmanaged=sample.unmanaged if sample else [],
+            missing=sample.missing if sample else {},
         )
 
     def _lease_name(self, lease_id: str, who: Principal) -> str:
@@ -141,7 +157,7 @@ class Views:
         away = sorted(node.hostname for node in nodes if not node.connected)
         if away:
             warnings.append(f"The agent of {', '.join(away)} is away; its devices are not offered.")
-        return warnings
+        return warnings + device_warnings(self._host.pool, self._book)
 
 
 def _natural(name: str) -> tuple[str, int]:

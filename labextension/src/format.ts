@@ -7,6 +7,8 @@ import { DeviceKind, Health, ILease, IIsolation, Resource } from './types';
 
 const GIB = 1024 ** 3;
 const MIB = 1024 ** 2;
+/** Into how many parts GPUs are cut at most. */
+const FINEST = 8;
 
 /** Thousandths as a fraction of one device: 250 is "0.25", 1000 is "1". */
 export function share(milli: number): string {
@@ -46,7 +48,45 @@ export function kindName(kind: DeviceKind): string {
 
 /** A resource, to begin a line with. */
 export function resourceName(resource: Resource, trans: TranslationBundle): string {
-  return resource === 'memory' ? trans.__('Memory') : trans.__('Compute');
+  switch (resource) {
+    case 'memory':
+      return trans.__('Memory');
+    case 'compute':
+      return trans.__('Compute');
+    case 'host_memory':
+      return trans.__('Main memory');
+    case 'host_compute':
+      return trans.__('Processor');
+    case 'processes':
+      return trans.__('Processes');
+  }
+}
+
+/** Thousandths of a GPU as the fraction that they are: GPUs are cut into sevenths, mostly. */
+export function partOf(milli: number): string {
+  for (let below = 2; below <= FINEST; below++) {
+    const above = Math.ceil((milli * below) / 1000);
+    if (above < below && Math.floor((1000 * above) / below) === milli) {
+      return `${above}/${below}`;
+    }
+  }
+  return share(milli);
+}
+
+/** How a device is shared, in words; empty where nobody says. */
+export function sharingName(sharing: string, trans: TranslationBundle): string {
+  switch (sharing) {
+    case 'mig':
+      return trans.__('MIG instance');
+    case 'mps':
+      return trans.__('shared by MPS');
+    case 'timeslice':
+      return trans.__('time-slicing');
+    case 'exclusive':
+      return trans.__('one lease at a time');
+    default:
+      return sharing;
+  }
 }
 
 /** Where a lease is in its life, for its badge; empty for the normal case. */
@@ -90,6 +130,29 @@ export function strengthName(isolation: IIsolation, trans: TranslationBundle): s
     case 'none':
       return trans.__('no limit');
   }
+}
+
+/** By which mechanism, without its strength; empty where nothing limits and nothing explains it. */
+export function mechanismName(isolation: IIsolation): string {
+  const { mechanism, strength } = isolation;
+  return mechanism === 'none' ? '' : mechanism.replace(new RegExp(`^${strength} `), '');
+}
+
+/** One limit in one line: "soft limit by MPS", "not yet in force (soft, by MPS)", "no limit". */
+export function limitText(
+  isolation: IIsolation,
+  isPromise: boolean,
+  trans: TranslationBundle
+): string {
+  const how = mechanismName(isolation);
+  const known: IIsolation = { ...isolation, verified: 'read-back' };
+  if (isolation.strength === 'none') {
+    return how ? trans.__('no limit (%1)', how) : trans.__('no limit');
+  }
+  if (isolation.verified === 'pending' && !isPromise) {
+    return trans.__('not yet in force (%1, by %2)', isolation.strength, how);
+  }
+  return trans.__('%1 by %2', strengthName(known, trans), how);
 }
 
 /** How it is known that a limit is in force, in words. */

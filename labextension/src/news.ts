@@ -39,7 +39,7 @@ function changed(before: ILease | null, after: ILease, trans: TranslationBundle)
   if (after.state === 'ended' && before && before.state !== 'ended') {
     return gone(before, trans);
   }
-  return '';
+  return after.notices.filter(notice => !before?.notices.includes(notice)).join(' ');
 }
 
 function gone(lease: ILease, trans: TranslationBundle): string {

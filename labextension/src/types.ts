@@ -13,12 +13,7 @@ export type Health = 'healthy' | 'degraded' | 'failed';
 export type LeaseState = 'queued' | 'attaching' | 'active' | 'ending' | 'ended';
 
 /** What a limit is about. */
-export type Resource =
-  | 'memory'
-  | 'compute'
-  | 'host_memory'
-  | 'host_compute'
-  | 'processes';
+export type Resource = 'memory' | 'compute' | 'host_memory' | 'host_compute' | 'processes';
 
 /** How well a limit holds. */
 export type Strength = 'hard' | 'soft' | 'none';

@@ -3,7 +3,7 @@ import { load, trans } from './support.mjs';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-const { bytes, bytesOf, clock, share, strengthName } = load('format');
+const { bytes, bytesOf, clock, limitText, partOf, share, strengthName } = load('format');
 const GIB = 1024 ** 3;
 
 test('thousandths read as a fraction of one device', () => {
@@ -34,4 +34,25 @@ test('a limit that nobody has looked at yet is not in force, whatever its streng
   assert.equal(said('hard', 'pending'), 'not yet in force');
   assert.equal(said('hard', 'read-back'), 'hard limit');
   assert.equal(said('none', 'read-back'), 'no limit');
+});
+
+test('thousandths of a GPU read as the sevenths they are', () => {
+  assert.deepEqual([142, 285, 428, 571, 500, 250, 123].map(partOf), [
+    '1/7',
+    '2/7',
+    '3/7',
+    '4/7',
+    '1/2',
+    '1/4',
+    '0.123'
+  ]);
+});
+
+test('a strength is never said without its mechanism', () => {
+  const said = (strength, mechanism, verified = 'read-back', isPromise = false) =>
+    limitText({ strength, mechanism, verified }, isPromise, trans);
+  assert.equal(said('soft', 'soft RLIMIT_DATA'), 'soft limit by RLIMIT_DATA');
+  assert.equal(said('hard', 'MIG', 'pending'), 'not yet in force (hard, by MIG)');
+  assert.equal(said('hard', 'MIG', 'pending', true), 'hard limit by MIG');
+  assert.equal(said('none', 'none'), 'no limit');
 });

@@ -46,7 +46,7 @@ export const page = globalThis.document;
 /** Words as they are in the source (JupyterLab's own translator can be loaded in a bundle only). */
 export const trans = {
   __: (text, ...parts) => text.replace(/%(\d)/g, (_, index) => parts[index - 1]),
-  _n: (one, many, count) => trans.__(count === 1 ? one : many, count)
+  _n: (one, many, count, ...more) => trans.__(count === 1 ? one : many, count, ...more)
 };
 
 /** Load a compiled module of this package. */
@@ -105,6 +105,7 @@ export const lease = (changes = {}) => ({
   mine: true,
   compute_milli: 250,
   position: null,
+  notices: [],
   shares: [{ device_id: 'CPU-1', device_name: 'cpu', compute_milli: 250, memory_bytes: 1 }],
   ...changes
 });

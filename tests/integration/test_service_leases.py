@@ -64,6 +64,21 @@ def test_a_lease_is_granted_with_a_ticket_and_released(pool: PoolProcess) -> Non
     assert pool.lease(doc["id"])["reason"] == "Released."
 
 
+def test_where_nobody_can_be_harmed_a_lease_is_safe_to_signal_at_once(pool: PoolProcess) -> None:
+    token = kernel_token(pool, "k-1")
+    doc = pool.ask("POST", f"{API_PREFIX}/leases", {"compute_milli": 250}, token=token).body
+    safe = {"leases": 1, "quiesced": 1}
+    assert pool.ask("POST", f"{API_PREFIX}/leases/{doc['id']}/quiesce").body == safe
+    assert pool.ask("POST", f"{API_PREFIX}/leases/quiesce?kernel_id=k-1", token=token).body == safe
+    none = {"leases": 0, "quiesced": 0}
+    assert pool.ask("POST", f"{API_PREFIX}/leases/quiesce?kernel_id=k-1", token=BOB).body == none
+    others = pool.ask("POST", f"{API_PREFIX}/leases/{doc['id']}/quiesce", token=BOB)
+    assert code(others) == (404, "unknown_lease")
+    foreign = pool.ask("POST", f"{API_PREFIX}/leases/quiesce?kernel_id=k-2", token=token)
+    assert code(foreign) == (403, "forbidden")
+    assert pool.get(f"{API_PREFIX}/leases/quiesce").status == 405
+
+
 class TestIdentity:
     """Every route, with every kind of token."""
 
@@ -71,6 +86,8 @@ class TestIdentity:
         *((name, "GET") for name in ("pool", "devices", "nodes", "queue", "leases", "usage", "events")),
         ("leases", "POST"),
         ("leases?kernel_id=k", "DELETE"),
+        ("leases/quiesce?kernel_id=k", "POST"),
+        (f"leases/{'x' * 10}/quiesce", "POST"),
         *((f"leases/{'x' * 10}", method) for method in ("GET", "PATCH", "DELETE")),
     )
 
@@ -100,6 +117,16 @@ class TestIdentity:
         assert 'jupyter_gpupool_devices{offered="true"} 4.0' in text
         assert "jupyter_gpupool_journal_writable 1.0" in text
 
+    def test_metrics_show_who_holds_what_to_whoever_runs_the_service_only(self, pool: PoolProcess) -> None:
+        lease = pool.ask("POST", f"{API_PREFIX}/leases", {"compute_milli": 250}, token=BOB).body
+        assert f'jupyter_gpupool_lease_compute_ratio{{lease="{lease["id"]}",' in pool.get("/metrics").body
+        assert 'owner="bob"' in pool.get("/metrics").body
+        mine = pool.request(250)
+        text = pool.get("/metrics", token=BOB).body
+        assert f'lease="{lease["id"]}"' in text
+        assert mine["id"] not in text
+        assert f'owner="{mine["owner"]}"' not in text
+
     def test_another_owners_lease_does_not_exist(self, pool: PoolProcess) -> None:
         lease = pool.request(250)
         path = f"{API_PREFIX}/leases/{lease['id']}"
@@ -124,9 +151,10 @@ class TestIdentity:
         assert again[0]["id"] == other["id"]
 
     def test_usage_is_the_owners_own(self, pool: PoolProcess) -> None:
+        (before,) = pool.get(f"{API_PREFIX}/usage", token=BOB).body
         pool.request(250)
         (bobs,) = pool.get(f"{API_PREFIX}/usage", token=BOB).body
-        assert (bobs["owner"], bobs["leases"]) == ("bob", 0)
+        assert (bobs["owner"], bobs["leases"]) == ("bob", before["leases"])
         (mine,) = pool.get(f"{API_PREFIX}/usage").body
         assert mine["live_leases"] == 1
 

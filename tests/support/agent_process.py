@@ -11,6 +11,9 @@ import logging
 import sys
 from pathlib import Path
 
+import msgspec
+
+from jupyter_gpupool.backends.rules import NodeRules
 from jupyter_gpupool.cluster.agent import AgentSettings, run_agent
 
 
@@ -19,6 +22,7 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     fields = json.loads(sys.argv[1])
     fields["runtime"] = Path(fields["runtime"])
+    fields["rules"] = msgspec.convert(fields.get("rules", {}), NodeRules)
     return asyncio.run(run_agent(AgentSettings(**fields)))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -65,10 +66,22 @@ class CUDAHolder:
 
     def do(self, command: str, **arguments: Any) -> dict[str, Any]:
         """Have it do something (see ``cuda_holder.py``); in the answer ``error`` is "" when it worked."""
+        self.begin(command, **arguments)
+        return self.answer()
+
+    def begin(self, command: str, **arguments: Any) -> None:
+        """Tell it to do something, and do not wait for the answer."""
         assert self.process.stdin is not None
-        assert self.process.stdout is not None
         self.process.stdin.write(json.dumps({"do": command, **arguments}) + "\n")
         self.process.stdin.flush()
+
+    def answers_within(self, seconds: float) -> bool:
+        """Say whether an answer comes in that time."""
+        return bool(select.select([self.process.stdout], [], [], seconds)[0])
+
+    def answer(self) -> dict[str, Any]:
+        """Return the next answer."""
+        assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, f"the holder ended (status {self.process.poll()})"
         answer: dict[str, Any] = json.loads(line)

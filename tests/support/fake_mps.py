@@ -3,54 +3,80 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
 from types import TracebackType
 
-from jupyter_gpupool.backends.procfs import ProcFS
+import pytest
 
-#: The program as it lies in the source tree.
-PROGRAM = Path(__file__).resolve().parents[1] / "fakes" / "mps" / "nvidia-cuda-mps-control"
-#: What a client process runs: it shows itself in the pipe directory and waits to be ended.
+from jupyter_gpupool.backends.base import ProcessMark
+from jupyter_gpupool.backends.procfs import ProcFS
+from tests.support.compiled import cache
+
+SOURCES = Path(__file__).resolve().parents[1] / "fakes" / "mps"
+PROGRAM = "nvidia-cuda-mps-control"
+#: What a client process runs: for each line (a pipe directory, then devices) it shows itself there.
 _CLIENT = """
-import os, sys, pathlib
-pipes, uid, devices = pathlib.Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+import os, sys
+uid = int(sys.argv[1])
 if uid != os.getuid():
     os.setgroups([]); os.setuid(uid)
 ticks = open("/proc/self/stat").read().rpartition(")")[2].split()[19]
-draft = pipes / "clients" / f".{os.getpid()}"
-draft.write_text(f"start {ticks}\\nuid {uid}\\n" + "".join(f"device {each}\\n" for each in devices))
-draft.replace(pipes / "clients" / str(os.getpid()))
-sys.stdout.write("shown\\n"); sys.stdout.flush()
-sys.stdin.read()
+sys.stdout.write("ready\\n"); sys.stdout.flush()
+for line in sys.stdin:
+    pipes, *devices = line.split()
+    draft = f"{pipes}/clients/.{os.getpid()}"
+    with open(draft, "w") as file:
+        file.write(f"start {ticks}\\nuid {uid}\\n" + "".join(f"device {each}\\n" for each in devices))
+    os.rename(draft, f"{pipes}/clients/{os.getpid()}")
+    sys.stdout.write("shown\\n"); sys.stdout.flush()
 """
 
 
 class FakeClient:
-    """A process with a CUDA context through MPS, or one that waits for it."""
+    """A process that can have a CUDA context through MPS, or wait for one."""
 
-    def __init__(self, pipes: Path, *devices: str, uid: int | None = None) -> None:
-        user = os.getuid() if uid is None else uid
+    def __init__(self, *, uid: int | None = None) -> None:
+        self.uid = os.getuid() if uid is None else uid
         self.process = subprocess.Popen(
-            [sys.executable, "-IS", "-c", _CLIENT, str(pipes), str(user), *devices],
+            [sys.executable, "-IS", "-c", _CLIENT, str(self.uid)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
-        assert self.process.stdout is not None
-        assert self.process.stdout.readline() == b"shown\n"
+        self._expect(b"ready\n")
 
     @property
     def pid(self) -> int:
         """Return its process."""
         return self.process.pid
 
+    @property
+    def mark(self) -> ProcessMark:
+        """Return its process's name for life."""
+        stat = ProcFS().stat(self.pid)
+        assert stat is not None
+        return stat.mark
+
+    def connect(self, pipes: Path | str, *devices: str) -> None:
+        """Start CUDA in it; whether it is served is the daemon's to say."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(" ".join([str(pipes), *devices]).encode() + b"\n")
+        self.process.stdin.flush()
+        self._expect(b"shown\n")
+
     def end(self) -> None:
         """End it, and wait for that."""
         self.process.kill()
         self.process.communicate()
+
+    def _expect(self, line: bytes) -> None:
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == line
 
 
 class FakeMPS:
@@ -65,11 +91,13 @@ class FakeMPS:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         directory.mkdir(parents=True, exist_ok=True)
-        self.program = directory / PROGRAM.name
-        body = PROGRAM.read_text().partition("\n")[2]
+        self.program = directory / PROGRAM
+        shutil.copy(_compiled(), self.program)
+        daemon = directory / "fake_daemon.py"
         # This interpreter itself: whatever is named python3 on the path may take long to start.
-        self.program.write_text(f"#!{os.path.realpath(sys.executable)} -IS\n{body}")
-        self.program.chmod(0o755)
+        interpreter = os.path.realpath(sys.executable)
+        daemon.write_text(f"#!{interpreter} -IS\n{(SOURCES / daemon.name).read_text()}")
+        daemon.chmod(0o755)
         self._clients: list[FakeClient] = []
 
     def __enter__(self) -> FakeMPS:
@@ -100,9 +128,7 @@ class FakeMPS:
 
     def start_daemon(self, pipes: Path, *options: str) -> None:
         """Start a daemon as an administrator does."""
-        subprocess.run(
-            [self.program, "-d", *options], env=self.environment(pipes), check=True, timeout=20
-        )
+        subprocess.run([self.program, "-d", *options], env=self.environment(pipes), check=True, timeout=20)
 
     def tell(self, pipes: Path, command: str) -> str:
         """Send a command to a daemon and return its answer."""
@@ -117,10 +143,16 @@ class FakeMPS:
         )
         return done.stdout.strip()
 
-    def client(self, pipes: Path, *devices: str, uid: int | None = None) -> FakeClient:
-        """Start a client; it ends with this world at the latest."""
-        self._clients.append(FakeClient(pipes, *devices, uid=uid))
+    def process(self, *, uid: int | None = None) -> FakeClient:
+        """Start a process without CUDA; it ends with this world at the latest."""
+        self._clients.append(FakeClient(uid=uid))
         return self._clients[-1]
+
+    def client(self, pipes: Path, *devices: str, uid: int | None = None) -> FakeClient:
+        """Start a process with CUDA through the daemon in a pipe directory, or waiting for it."""
+        client = self.process(uid=uid)
+        client.connect(pipes, *devices)
+        return client
 
     def processes(self) -> list[int]:
         """Return the daemons and servers that live."""
@@ -140,3 +172,26 @@ class FakeMPS:
         for pid in self.processes():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+
+def _compiled() -> Path:
+    """Return the control program, compiled when its source is new; skips where there is no compiler."""
+    source = SOURCES / f"{PROGRAM}.c"
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        assert not os.environ.get("CI"), "there is no C compiler for the fake drivers; install gcc, libc6-dev"
+        pytest.skip("no C compiler is here to build the fake control program of MPS")
+    program = cache() / f"{PROGRAM}-{hashlib.sha256(source.read_bytes()).hexdigest()[:16]}"
+    if not program.exists():
+        draft = program.with_suffix(f".{os.getpid()}")
+        flags = (
+            "-O1",
+            "-std=gnu11",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-Wno-format-truncation",
+        )
+        subprocess.run([compiler, *flags, "-o", draft, source], check=True, timeout=60)
+        draft.rename(program)  # whole or not at all
+    return program

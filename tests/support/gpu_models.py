@@ -135,3 +135,32 @@ GB10 = Model(
         "nvmlDeviceGetMigMode": "!3",
     },
 )
+
+#: For gamers: no ECC, no MIG, no NVLink, no memory limits.
+RTX4090 = Model(
+    name="NVIDIA GeForce RTX 4090",
+    values=_COMMON
+    | {
+        "memory.total": str(24564 * 2**20),
+        "memory.reserved": str(382 * 2**20),
+        "nvmlDeviceGetTemperature": "39",
+        "nvmlDeviceGetTemperatureThreshold.0": "100",
+        "nvmlDeviceGetTemperatureThreshold.1": "97",
+        "nvmlDeviceGetPowerUsage": "24000",
+        "nvmlDeviceGetEnforcedPowerLimit": "450000",
+        "nvmlDeviceGetPowerManagementDefaultLimit": "450000",
+        "nvmlDeviceGetFanSpeed": "30",
+        "nvmlDeviceGetNumFans": "2",
+        "nvmlDeviceGetCudaComputeCapability": "8 9",
+        "cc": "8.9",
+        "multiprocessors": "128",
+        "nvmlDeviceGetNumGpuCores": "16384",
+        "nvmlDeviceGetClockInfo": "210",
+        "nvmlDeviceGetMaxClockInfo": "3105",
+        "nvmlDeviceGetCurrPcieLinkGeneration": "4",
+        "nvmlDeviceGetMaxPcieLinkGeneration": "4",
+        "nvmlDeviceGetCurrPcieLinkWidth": "16",
+        "nvmlDeviceGetMaxPcieLinkWidth": "16",
+        "nvmlDeviceGetPcieReplayCounter": "0",
+    },
+)

@@ -29,6 +29,8 @@ from jupyter_gpupool.protocol.messages import (
     HoldersReport,
     Order,
     PrepareOrder,
+    QuiescedReport,
+    QuiesceOrder,
     Report,
     ReportOrder,
 )
@@ -77,6 +79,8 @@ class PlayedAgent:
         self.away = False
         self.obeys_detach = True
         self.applies = True
+        self.quiesces = True
+        self.quiesced: list[str] = []
         self.sends: list[list[Order]] = []
         self.prepared: dict[str, PrepareOrder] = {}
         self.holders: dict[str, HolderReport] = {}
@@ -105,6 +109,10 @@ class PlayedAgent:
                 await self.report(
                     AppliedReport(lease_id=order.lease_id, generation=order.generation, isolation=[])
                 )
+            case QuiesceOrder():
+                self.quiesced.append(order.lease_id)
+                if self.quiesces:
+                    await self.report(QuiescedReport(lease_id=order.lease_id, generation=order.generation))
             case ReportOrder():
                 holders = list(self.holders.values())
                 await self.report(HoldersReport(token=order.token, holders=holders))
@@ -116,9 +124,9 @@ class PlayedAgent:
         assert self.inbox is not None
         await self.inbox.take(self.node_id, [report])
 
-    async def join(self) -> None:
-        """Connect."""
-        devices = [
+    def reports(self) -> list[DeviceReport]:
+        """Return what it says of its devices."""
+        return [
             DeviceReport(
                 id=f"GPU-{self.node_id}-{number}",
                 name=f"cuda{number}",
@@ -129,6 +137,9 @@ class PlayedAgent:
             )
             for number in range(self.devices)
         ]
+
+    async def join(self) -> None:
+        """Connect."""
         self.away = False
         await self.report(
             HelloReport(
@@ -138,7 +149,7 @@ class PlayedAgent:
                 hostname=f"host-{self.node_id}",
                 pid=1,
                 socket="/run/x.sock",
-                devices=devices,
+                devices=self.reports(),
                 holders=list(self.holders.values()),
             )
         )

@@ -34,6 +34,7 @@ from jupyter_gpupool.backends.machine import Machine
 from jupyter_gpupool.backends.rules import HostLimits as Mode
 from jupyter_gpupool.backends.rules import NodeRules
 from jupyter_gpupool.backends.treelimits import TreeLimits
+from jupyter_gpupool.backends.treememory import TreeMemory
 from jupyter_gpupool.backends.undo import ComputeRung, MemoryRung, Undo
 from jupyter_gpupool.core.leases import Resource
 from jupyter_gpupool.protocol.documents import IsolationDoc
@@ -186,24 +187,30 @@ class HostLimits:
         lease_id, holder, record = attachment.lease_id, attachment.holder, load(attachment)
         yields = self._limits.neighbours.leases_cpu(holder)
         turned, record.yielding = yields is not record.yielding, yields
-        undo = record.undo or _nothing()
-        limited = record.undo is not None
-        if limited and turned and not yields:
-            self._limits.resize(
-                *(_name(lease_id), undo, record.bounds, record.bounds, holder), check=lambda *_: None
-            )
-        kept = self._limits.keep(
-            *(_name(lease_id), undo, record.bounds, holder), enforce=limited and not yields
-        )
-        if turned or (limited and kept.changed):
+        if record.undo is None:
+            tree = self._limits.tree(_name(lease_id), _nothing(), holder)
+            changed, memory = False, self._limits.measure_tree(tree, exact=False)
+        else:
+            changed, tree, memory = self._keep(lease_id, record, record.undo, holder, turned=turned)
+        if turned or changed:
             attachment.undo = dump(record)
             attachment.isolation = self._describe(record, holder)
         self.show(attachment)
         return LeaseSample(
             lease_id=lease_id,
-            processes=len(kept.memory.data_bytes),
-            host_memory_bytes=kept.memory.used_bytes if kept.tree else None,
+            processes=len(memory.data_bytes),
+            host_memory_bytes=memory.used_bytes if tree else None,
         )
+
+    def _keep(
+        self, lease_id: str, record: HostRecord, undo: Undo, holder: ProcessMark, *, turned: bool
+    ) -> tuple[bool, list[ProcessMark], TreeMemory]:
+        """Keep limits of ours up, unless they give way; set them anew when they no longer do."""
+        name, bounds = _name(lease_id), record.bounds
+        if turned and not record.yielding:
+            self._limits.resize(name, undo, bounds, bounds, holder, check=lambda *_: None)
+        kept = self._limits.keep(name, undo, bounds, holder, enforce=not record.yielding)
+        return kept.changed, kept.tree, kept.memory
 
     def show(self, attachment: Attachment) -> None:
         """Remember a holder for the sake of others' leases on the CPU."""

@@ -7,12 +7,15 @@ taken as they are at each look: whoever changes the geometry (nothing here does)
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import Any
 
 from jupyter_gpupool.backends._nvml import NVML, Reason
 from jupyter_gpupool.backends.nvidia.gpu import GPU
 from jupyter_gpupool.backends.nvidia.unified import DeviceMemory, Memory
+
+logger = logging.getLogger(__name__)
 
 #: CUDA cores of one multiprocessor, by compute capability: NVML tells only the cores of a whole GPU.
 _CORES_OF_ONE = {
@@ -55,7 +58,7 @@ class Discovery:
         self._numbers: dict[str, int] = {}
         #: Why there is no GPU, one clause; empty when there is any.
         self.problem = ""
-        #: What could not be read though it is there, one sentence each.
+        #: What could not be read though it is there, one sentence each; logged when it is new.
         self.notes: tuple[str, ...] = ()
 
     def look(self) -> list[GPU]:
@@ -64,7 +67,12 @@ class Discovery:
         A GPU in MIG mode is listed for the sake of its telemetry (``mig_enabled``): only its instances can
         be leased.
         """
-        self.notes = ()
+        before, self.notes = set(self.notes), ()
+        found = self._look()
+        self._log(before)
+        return found
+
+    def _look(self) -> list[GPU]:
         problem = self._nvml.open()
         self.problem = problem
         if problem:
@@ -73,10 +81,9 @@ class Discovery:
         if count.value is None:
             self.problem = count.reason
             return []
-        handles = self._handles(int(count.value))
-        found = []
-        for handle, bus, uuid in handles:
-            gpu = self._whole(handle, bus, uuid)
+        found: list[GPU] = []
+        for handle, place, uuid in self._handles(int(count.value)):
+            gpu = self._whole(handle, place, uuid)
             found += [gpu, *(self._instances(gpu, handle) if gpu.mig_enabled else [])]
         if not found:
             self.problem = next(iter(self.notes), "the driver finds no GPU").rstrip(".")
@@ -191,6 +198,11 @@ class Discovery:
         if parent.value is None:
             return ""
         return self._nvml.read("nvmlDeviceGetUUID", parent.value).value or ""
+
+    def _log(self, before: set[str]) -> None:
+        for note in self.notes:
+            if note not in before:
+                logger.warning("%s", note)
 
     def _note(self, clause: str) -> None:
         self.notes = (*self.notes, f"{clause}.")

@@ -6,13 +6,15 @@ one generation of the door.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from jupyter_gpupool.backends._nvml import NVML, Reading, Reason
 from jupyter_gpupool.backends.nvidia.gpu import GPU
 
 _NO_SAMPLE_YET = "the first sample is missing"
+#: Two samples must be so far apart, seconds.
+_APART_SECONDS = 0.1
 
 
 class GPM:
@@ -24,11 +26,15 @@ class GPM:
         The door.
     gpu : GPU
         The device.
+    clock : callable
+        Monotonic seconds.
     """
 
-    def __init__(self, nvml: NVML, gpu: GPU) -> None:
+    def __init__(self, nvml: NVML, gpu: GPU, clock: Callable[[], float]) -> None:
         self._nvml = nvml
         self._gpu = gpu
+        self._clock = clock
+        self._taken_seconds = float("-inf")
         self._generation = -1
         self._problem = ""
         self._old: Any = None
@@ -58,6 +64,7 @@ class GPM:
     def _begin(self) -> None:
         """Find out whether there is GPM, and make room for two samples."""
         self._generation, self._old, self._new = self._nvml.generation, None, None
+        self._taken_seconds = float("-inf")
         owner = self._owner()
         if owner.value is None:
             self._problem = owner.reason
@@ -70,7 +77,10 @@ class GPM:
         self._problem = "" if self._answer is not None else Reason.BINDINGS_TOO_OLD
 
     def _sample(self) -> str:
-        """Take a sample into the older buffer; say why not."""
+        """Take a sample into the older buffer, unless the newer is too fresh; say why there is none."""
+        now = self._clock()
+        if now - self._taken_seconds < _APART_SECONDS:
+            return "" if self._old is not None and self._new is not None else _NO_SAMPLE_YET
         buffer = self._old if self._old is not None else self._nvml.read("nvmlGpmSampleAlloc").value
         owner = self._owner()
         if buffer is None or owner.value is None:
@@ -83,7 +93,7 @@ class GPM:
         if taken.reason:
             self._old = buffer
             return taken.reason
-        self._old, self._new = self._new, buffer
+        self._old, self._new, self._taken_seconds = self._new, buffer, now
         return "" if self._old is not None else _NO_SAMPLE_YET
 
     def _compare(self, wanted: list[int]) -> dict[int, Reading[float]]:

@@ -42,6 +42,12 @@ INIT_SECONDS, CALL_SECONDS = 60.0, 30.0
 Note = Callable[[Hand], None]
 
 
+class CannotTell(BackendError):
+    """Raised when a probe could show nothing on this device. The message says why; no limit is in doubt."""
+
+    code = "cannot_tell"
+
+
 def probe_share(gpu: GPU) -> ShareOrder:
     """Return the share that a probe takes: small, but well above what a CUDA context needs."""
     if gpu.is_mig:
@@ -71,9 +77,7 @@ def site_of(gpu: GPU, share: ShareOrder, hand: Hand, lease_id: str) -> Site:
     )
 
 
-def probe_rung(
-    rung: Rung, gpu: GPU, lease_id: str, note: Note, keep: Callable[[bytes], None]
-) -> ProbeResult | None:
+def probe_rung(rung: Rung, gpu: GPU, lease_id: str, note: Note, keep: Callable[[bytes], None]) -> ProbeResult:
     """Exceed what a rung limits, in a child.
 
     Parameters
@@ -91,19 +95,21 @@ def probe_rung(
 
     Returns
     -------
-    ProbeResult or None
-        None when it could not be told.
+    ProbeResult
+        What was seen.
 
     Raises
     ------
+    CannotTell
+        If it could not be told whether the limits hold.
     BackendError
         If the limits cannot be put on, or the child does not answer.
     """
     share = probe_share(gpu)
     with start_hand(note) as hand:
         site = site_of(gpu, share, hand, lease_id)
-        if rung.refused(site):
-            return None
+        if why := rung.refused(site):
+            raise CannotTell(f"The limit cannot be put on a child of ours: {why}.")
         keep(bytes(rung.intent(site)))
         put = rung.put(site)
         keep(bytes(put.record))
@@ -163,9 +169,10 @@ def judge_multiprocessors(seen: int, whole: int, compute_milli: int) -> Seen:
     return Seen(held=seen <= allowed, text=text)
 
 
-def _result(seen: Mapping[Resource, Seen]) -> ProbeResult | None:
+def _result(seen: Mapping[Resource, Seen]) -> ProbeResult:
     proved = [resource for resource, saw in seen.items() if saw.held]
     failed = {resource: saw.sentence for resource, saw in seen.items() if saw.held is False}
+    text = " ".join(saw.sentence for saw in seen.values())
     if not proved and not failed:
-        return None
-    return probed_now(proved, failed, " ".join(saw.sentence for saw in seen.values()))
+        raise CannotTell(text)
+    return probed_now(proved, failed, text)

@@ -17,7 +17,7 @@ import msgspec
 from jupyter_gpupool.backends.base import BackendError
 from jupyter_gpupool.backends.hand import Hand
 from jupyter_gpupool.backends.nvidia.gpu import GPU
-from jupyter_gpupool.backends.nvidia.probe import EXCEEDABLE, probe_rung, probe_share, site_of
+from jupyter_gpupool.backends.nvidia.probe import EXCEEDABLE, CannotTell, probe_rung, probe_share, site_of
 from jupyter_gpupool.backends.nvidia.rungs.base import Rung, RungName
 from jupyter_gpupool.backends.probebook import ProbeBook
 from jupyter_gpupool.backends.proving import DELAY_SECONDS, RETRY_SECONDS, Note, Proving
@@ -124,13 +124,15 @@ class Prober:
         self._running = (rung, gpu, lease_id)
         try:
             result = probe_rung(rung, gpu, lease_id, note, self._keep)
+        except CannotTell as why:
+            _log.info("%s, %s: %s", gpu.name, rung.name.value, why)
+            return
         finally:
             self._running = None
             with contextlib.suppress(BackendError, OSError):  # the next probe tries again
                 self.clear_away()
-        if result is not None:
-            self._book.write(gpu.uuid, gpu.driver, rung.name.value, result)
-            _log.info("%s, %s: %s", gpu.name, rung.name.value, result.detail)
+        self._book.write(gpu.uuid, gpu.driver, rung.name.value, result)
+        _log.info("%s, %s: %s", gpu.name, rung.name.value, result.detail)
 
     def _keep(self, record: bytes) -> None:
         """Write down how to take away what the probe that runs makes."""

@@ -41,9 +41,9 @@ class Look(Protocol):
 class _Watched:
     """One device over time."""
 
-    def __init__(self, nvml: NVML, gpu: GPU, rules: HealthRules) -> None:
+    def __init__(self, nvml: NVML, gpu: GPU, rules: HealthRules, clock: Callable[[], float]) -> None:
         self.gpu = gpu
-        self.telemetry = Telemetry(nvml, gpu)
+        self.telemetry = Telemetry(nvml, gpu, clock)
         self.monitor = Monitor(rules)
         self.slow = Group()
         self.there = True
@@ -105,7 +105,7 @@ class Rounds:
         found = {gpu.uuid: gpu for gpu in self._discovery.look()}
         watched: dict[str, _Watched] = {}
         for uuid, gpu in found.items():
-            one = self._watched.get(uuid) or _Watched(self._nvml, gpu, self._rules)
+            one = self._watched.get(uuid) or _Watched(self._nvml, gpu, self._rules, self._clock)
             one.gpu, one.there = gpu, True
             watched[uuid] = one
         for uuid, one in self._watched.items():

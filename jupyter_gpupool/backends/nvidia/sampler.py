@@ -22,8 +22,6 @@ logger = logging.getLogger(__name__)
 
 #: A round that takes longer means that the driver does not answer, seconds.
 STALL_SECONDS = 10.0
-#: How long the first sample, and a refresh, are waited for, seconds.
-WAIT_SECONDS = 10.0
 #: Pause when nobody asks, or when there is no GPU, seconds.
 IDLE_SECONDS = 5.0
 #: How long `close` waits for a round to end, seconds.
@@ -43,6 +41,8 @@ class DeviceSampler:
         Pause between two samples while somebody asks.
     health : HealthRules
         By which health is judged.
+    patience_seconds : float
+        How long the first sample, and a refresh, are waited for.
     clock : callable
         Monotonic seconds: of samples, health and stalls.
     """
@@ -54,10 +54,13 @@ class DeviceSampler:
         *,
         seconds: float = 1.0,
         health: HealthRules | None = None,
+        patience_seconds: float = STALL_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._rounds = Rounds(nvml, discovery, health or HealthRules(), clock)
         self._seconds = seconds
+        self._patience_seconds = patience_seconds
+        self._waited = False
         self._clock = clock
         self._one_at_a_time = threading.Lock()
         self._published = threading.Condition()
@@ -68,6 +71,7 @@ class DeviceSampler:
         self._taken = 0
         self._began: float | None = None
         self._asked = clock()
+        self._logged = ""
 
     def start(self) -> None:
         """Begin to sample; harmless when it has begun."""
@@ -91,7 +95,7 @@ class DeviceSampler:
         self._ask()
         snapshot = self._snapshot
         if snapshot is None:
-            return self.refresh()
+            return self._silence() if self._waited else self.refresh()
         now, began = self._clock(), self._began
         if began is not None and now - began > STALL_SECONDS:
             return snapshot.stalled(now - began)
@@ -108,10 +112,12 @@ class DeviceSampler:
             with self._published:
                 wanted = self._taken + (1 if self._began is None else 2)
                 self._wake.set()
-                self._published.wait_for(lambda: self._taken >= wanted, WAIT_SECONDS)
-        if self._snapshot is None:
-            return Snapshot(taken_seconds=self._clock(), problem="The NVIDIA driver has not answered yet.")
+                self._published.wait_for(lambda: self._taken >= wanted, self._patience_seconds)
+        self._waited = True
         return self.latest()
+
+    def _silence(self) -> Snapshot:
+        return Snapshot(taken_seconds=self._clock(), problem="The NVIDIA driver has not answered yet.")
 
     def _ask(self) -> None:
         """Note that somebody wants to know, and end a long pause."""
@@ -139,8 +145,10 @@ class DeviceSampler:
             self._began = self._clock()
             try:
                 self._snapshot = self._rounds.take()
-            except Exception:  # what is wrong here must not blind the node for good
-                logger.exception("A sample of the GPUs could not be taken")
+            except Exception as error:  # what is wrong here must not blind the node for good
+                if repr(error) != self._logged:  # once, not with every sample
+                    self._logged = repr(error)
+                    logger.exception("A sample of the GPUs could not be taken")
             finally:
                 with self._published:
                     self._began = None

@@ -87,6 +87,10 @@ FAST = (
     _first("jpeg_percent", "nvmlDeviceGetJpgUtilization"),
     _first("optical_flow_percent", "nvmlDeviceGetOfaUtilization"),
     Source(function="nvmlDeviceGetPerformanceState", names=("performance_state",)),
+    # These are judged together with load and temperature, so that they must not be older.
+    Source(function="nvmlDeviceGetFanSpeed", names=("fan_percent",)),
+    Source(function="nvmlDeviceGetCurrPcieLinkGeneration", names=("pcie_generation",)),
+    Source(function="nvmlDeviceGetCurrPcieLinkWidth", names=("pcie_width_lanes",)),
     _clock("graphics_clock_hertz", 0),
     _clock("sm_clock_hertz", 1),
     _clock("memory_clock_hertz", 2),
@@ -126,10 +130,7 @@ SLOW = (
     _threshold("temperature_shutdown_celsius", 0),
     _threshold("temperature_slowdown_celsius", 1),
     _threshold("memory_temperature_limit_celsius", 2),
-    Source(function="nvmlDeviceGetFanSpeed", names=("fan_percent",)),
-    Source(function="nvmlDeviceGetCurrPcieLinkGeneration", names=("pcie_generation",)),
     Source(function="nvmlDeviceGetMaxPcieLinkGeneration", names=("pcie_generation_limit",)),
-    Source(function="nvmlDeviceGetCurrPcieLinkWidth", names=("pcie_width_lanes",)),
     Source(function="nvmlDeviceGetMaxPcieLinkWidth", names=("pcie_width_limit_lanes",)),
     Source(function="nvmlDeviceGetPcieReplayCounter", names=("pcie_replays",)),
     _ecc("ecc_corrected_volatile", 0, 0),
@@ -187,6 +188,8 @@ FIELDS = (
     Field(id=75, name="thermal_slowed_seconds", factor=1e-9),
     Field(id=230, name="recovery_action"),
 )
+#: Errors of each NVLink, where there are none of all together (Hopper and newer).
+LINK_FIELDS = {161: "nvlink_replays", 162: "nvlink_recoveries", 163: "nvlink_crc_errors"}
 #: What NVML is asked for.
 FIELD_IDS = [(field.id, field.scope) for field in FIELDS]
 

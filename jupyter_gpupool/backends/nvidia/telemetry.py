@@ -7,7 +7,9 @@ takes another along; whatever is read has a name of `protocol.telemetry.CATALOGU
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable
+import math
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,7 +42,7 @@ class Group:
     def take(self, name: str, reading: Reading[Any]) -> None:
         """Take one reading in."""
         value = reading.value
-        if value is None or value == sources.NOT_AVAILABLE:
+        if value is None or value == sources.NOT_AVAILABLE or not math.isfinite(value):
             self.missing[name] = str(reading.reason or Reason.NOT_SUPPORTED)
         else:
             self.values[name] = float(value)
@@ -59,12 +61,14 @@ class Telemetry:
         The door.
     gpu : GPU
         The device.
+    clock : callable
+        Monotonic seconds.
     """
 
-    def __init__(self, nvml: NVML, gpu: GPU) -> None:
+    def __init__(self, nvml: NVML, gpu: GPU, clock: Callable[[], float] = time.monotonic) -> None:
         self._nvml = nvml
         self._gpu = gpu
-        self._gpm = GPM(nvml, gpu)
+        self._gpm = GPM(nvml, gpu, clock)
         self._device_memory = DeviceMemory(nvml)
         self._samples_since = 0
 
@@ -176,6 +180,20 @@ class Telemetry:
                 break
             up += int(reading.value)
         group.values["nvlink_links"] = float(up)
+        if group.missing.keys() & sources.LINK_FIELDS.values():
+            self._errors_of_links(group, handle, link + 1)
+
+    def _errors_of_links(self, group: Group, handle: Any, links: int) -> None:
+        """Add the errors of single links up, for what is not counted of all together."""
+        wanted = [(number, link) for number in sources.LINK_FIELDS for link in range(links)]
+        sums: dict[str, float] = {}
+        for (number, _), reading in zip(wanted, self._nvml.fields(handle, wanted), strict=True):
+            name = sources.LINK_FIELDS[number]
+            if name in group.missing and reading.value is not None:
+                sums[name] = sums.get(name, 0.0) + reading.value
+        for name, value in sums.items():
+            group.missing.pop(name)
+            group.values[name] = value
 
     def _fabric(self, group: Group, handle: Any) -> None:
         """Ask for the state of the NVSwitch fabric, by the newest form that the driver knows."""

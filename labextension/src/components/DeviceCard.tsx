@@ -4,11 +4,14 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import { bytes, bytesOf, healthName, kindName, share } from '../format';
-import { IDevice, ILease, IReadings, IShare } from '../types';
+import { bytes, bytesOf, healthName, kindName, partOf, share, sharingName } from '../format';
+import { IDevice, ILease, IShare } from '../types';
 import { LeaseItem } from './LeaseItem';
+import { buysNoCompute, Limits } from './Limits';
 import { Notice } from './Notice';
+import { Readings } from './Readings';
 import { ISegment, SegmentBar } from './SegmentBar';
+import { Unmanaged } from './Unmanaged';
 import { IView } from './view';
 
 interface IHeld {
@@ -17,7 +20,11 @@ interface IHeld {
 }
 
 /** One device: what it is, what is free of it, and who has the rest. */
-export function DeviceCard(props: { readonly device: IDevice; readonly view: IView }): JSX.Element {
+export function DeviceCard(props: {
+  readonly device: IDevice;
+  readonly heading: 'h4' | 'h5';
+  readonly view: IView;
+}): JSX.Element {
   const { device, view } = props;
   const { trans } = view;
   const held = heldOn(device, view.state.pool?.leases ?? []);
@@ -25,7 +32,7 @@ export function DeviceCard(props: { readonly device: IDevice; readonly view: IVi
   return (
     <article className="jp-GPUPool-device" aria-labelledby={headingId} data-device={device.name}>
       <div className="jp-GPUPool-row jp-GPUPool-deviceHead">
-        <h4 id={headingId}>{device.name}</h4>
+        <props.heading id={headingId}>{device.name}</props.heading>
         <span className="jp-GPUPool-badge">{kindName(device.kind)}</span>
         {device.emulated && (
           <span
@@ -36,11 +43,20 @@ export function DeviceCard(props: { readonly device: IDevice; readonly view: IVi
           </span>
         )}
         {device.health !== 'healthy' && (
-          <span className="jp-GPUPool-badge jp-mod-warn">{healthName(device.health, trans)}</span>
+          <span
+            className={`jp-GPUPool-badge jp-mod-${device.health === 'failed' ? 'error' : 'warn'}`}
+            title={device.health_reason}
+          >
+            {healthName(device.health, trans)}
+          </span>
         )}
       </div>
       <div className="jp-GPUPool-facts jp-GPUPool-model">
         <span>{device.model}</span>
+        {device.sharing && <span>{sharingName(device.sharing, trans)}</span>}
+        {device.parent_milli < 1000 && (
+          <span>{trans.__('%1 of its GPU', partOf(device.parent_milli))}</span>
+        )}
         {device.kind === 'cpu' && (
           <span>{trans._n('%1 core', '%1 cores', device.compute_units)}</span>
         )}
@@ -48,9 +64,28 @@ export function DeviceCard(props: { readonly device: IDevice; readonly view: IVi
       {!device.offered && (
         <Notice tone="warn" message={device.withheld || trans.__('Not offered at the moment.')} />
       )}
+      {device.health !== 'healthy' &&
+        device.health_reason &&
+        !(!device.offered && device.withheld.includes(bare(device.health_reason))) && (
+          <Notice
+            tone={device.health === 'failed' ? 'error' : 'warn'}
+            message={device.health_reason}
+          />
+        )}
       <ComputeBar device={device} held={held} trans={trans} />
       <MemoryBar device={device} held={held} trans={trans} />
-      <Readings readings={device.readings} trans={trans} />
+      <Readings device={device} trans={trans} />
+      <Unmanaged device={device} trans={trans} />
+      {device.isolation.length > 0 && (
+        <Limits isolation={device.isolation} isPromise={true} trans={trans} />
+      )}
+      {device.kind === 'cuda' && buysNoCompute(device.isolation) && (
+        <div className="jp-GPUPool-muted">
+          {trans.__(
+            'Time-slicing: a fraction does not buy compute here. All processes get equal parts of the time.'
+          )}
+        </div>
+      )}
       {held.length > 0 && (
         <ul className="jp-GPUPool-leases" aria-label={trans.__('Leases on %1', device.name)}>
           {held.map(({ lease, part }) => (
@@ -60,6 +95,11 @@ export function DeviceCard(props: { readonly device: IDevice; readonly view: IVi
       )}
     </article>
   );
+}
+
+/** A sentence without its full stop, to look for it in another. */
+function bare(sentence: string): string {
+  return sentence.replace(/\.$/, '');
 }
 
 function heldOn(device: IDevice, leases: readonly ILease[]): IHeld[] {
@@ -85,7 +125,11 @@ interface IBarProps {
 
 function ComputeBar(props: IBarProps): JSX.Element {
   const { device, held, trans } = props;
-  const free = trans.__('%1 of 1 free', share(device.free_compute_milli));
+  const free = device.whole_only
+    ? device.free_compute_milli > 0
+      ? trans.__('free, as a whole')
+      : trans.__('taken')
+    : trans.__('%1 of 1 free', share(device.free_compute_milli));
   const segments = held.map(({ lease, part }): ISegment => ({
     key: lease.id,
     fraction: part.compute_milli / 1000,
@@ -137,32 +181,4 @@ function Bar(props: {
       <SegmentBar label={label} segments={segments} />
     </div>
   );
-}
-
-/** What is known of the device's telemetry; what is not known is not shown. */
-function Readings(props: {
-  readonly readings: IReadings;
-  readonly trans: TranslationBundle;
-}): JSX.Element | null {
-  const { readings, trans } = props;
-  const texts: string[] = [];
-  if (readings.utilization_percent !== null) {
-    texts.push(trans.__('%1 % busy', Math.round(readings.utilization_percent)));
-  }
-  if (readings.memory_used_bytes !== null) {
-    texts.push(trans.__('%1 in use', bytes(readings.memory_used_bytes)));
-  }
-  if (readings.temperature_celsius !== null) {
-    texts.push(trans.__('%1 °C', Math.round(readings.temperature_celsius)));
-  }
-  if (readings.power_watts !== null) {
-    texts.push(trans.__('%1 W', Math.round(readings.power_watts)));
-  }
-  return texts.length ? (
-    <div className="jp-GPUPool-facts">
-      {texts.map(text => (
-        <span key={text}>{text}</span>
-      ))}
-    </div>
-  ) : null;
 }

@@ -3,18 +3,11 @@
  */
 import * as React from 'react';
 
-import {
-  bytes,
-  bytesOf,
-  clock,
-  resourceName,
-  share,
-  stateName,
-  strengthName,
-  verifiedName
-} from '../format';
-import { IIsolation, ILease, IShare } from '../types';
+import { bytes, bytesOf, clock, partOf, share, stateName } from '../format';
+import { ILease, IShare } from '../types';
 import { HolderName, MineBadges } from './HolderName';
+import { buysNoCompute, Limits } from './Limits';
+import { Notice } from './Notice';
 import { IView } from './view';
 
 /** One lease on a device: who holds it, how much, and what is in force. */
@@ -45,10 +38,11 @@ export function LeaseItem(props: {
       </div>
       <div className="jp-GPUPool-facts">
         <MineBadges lease={lease} view={view} />
-        <span className="jp-GPUPool-share">
-          {share(part?.compute_milli ?? lease.compute_milli)}
-        </span>
+        <span className="jp-GPUPool-share">{shareText(lease, part, view)}</span>
         <span>{memoryText(lease, part, view)}</span>
+        {lease.utilization_percent !== null && (
+          <span>{trans.__('%1 % busy', Math.round(lease.utilization_percent))}</span>
+        )}
         <span>{stateName(lease, trans)}</span>
         {lease.state === 'active' && (
           <span title={trans.__('Held for')}>{clock(lease.held_seconds + state.age_seconds)}</span>
@@ -60,9 +54,35 @@ export function LeaseItem(props: {
       {lease.state !== 'active' && lease.reason && (
         <div className="jp-GPUPool-muted">{lease.reason}</div>
       )}
-      {lease.isolation.length > 0 && <InForce lease={lease} view={view} />}
+      {lease.notices.map(notice => (
+        <Notice key={notice} tone="warn" message={notice} />
+      ))}
+      {lease.isolation.length > 0 && (
+        <Limits isolation={lease.isolation} isPromise={false} trans={trans} />
+      )}
+      {lease.kind === 'cuda' && buysNoCompute(lease.isolation) && (
+        <div className="jp-GPUPool-muted">
+          {trans.__('Time-slicing: the fraction does not buy compute here.')}
+        </div>
+      )}
     </li>
   );
+}
+
+/** How much it is; of what is granted whole, which part of the GPU, and what was asked for. */
+function shareText(lease: ILease, part: IShare | null, view: IView): string {
+  const { trans } = view;
+  if (!part?.whole_only) {
+    return share(part?.compute_milli ?? lease.compute_milli);
+  }
+  const asked = lease.asked_compute_milli;
+  const whole =
+    part.parent_milli < 1000
+      ? trans.__('all (%1 of a GPU)', partOf(part.parent_milli))
+      : trans.__('all');
+  return asked && asked !== part.parent_milli
+    ? trans.__('%1 for the %2 asked for', whole, share(asked))
+    : whole;
 }
 
 function memoryText(lease: ILease, part: IShare | null, view: IView): string {
@@ -73,42 +93,4 @@ function memoryText(lease: ILease, part: IShare | null, view: IView): string {
   return lease.memory_used_bytes === null
     ? bytes(granted)
     : view.trans.__('%1 used', bytesOf(lease.memory_used_bytes, granted, view.trans));
-}
-
-/** What is in force, each resource in words; how and since when it is known, on demand. */
-function InForce(props: { readonly lease: ILease; readonly view: IView }): JSX.Element {
-  const { lease, view } = props;
-  const { trans } = view;
-  return (
-    <details className="jp-GPUPool-inForce">
-      <summary>
-        {lease.isolation.map(isolation => (
-          <span key={isolation.resource} className={`jp-GPUPool-limit jp-mod-${tone(isolation)}`}>
-            {trans.__(
-              '%1: %2',
-              resourceName(isolation.resource, trans),
-              strengthName(isolation, trans)
-            )}
-          </span>
-        ))}
-      </summary>
-      <dl>
-        {lease.isolation.map(isolation => (
-          <React.Fragment key={isolation.resource}>
-            <dt>{resourceName(isolation.resource, trans)}</dt>
-            <dd>
-              <div>{isolation.limit}</div>
-              <div>{isolation.mechanism}</div>
-              <div className="jp-GPUPool-muted">{verifiedName(isolation, trans)}</div>
-              {isolation.note && <div className="jp-GPUPool-muted">{isolation.note}</div>}
-            </dd>
-          </React.Fragment>
-        ))}
-      </dl>
-    </details>
-  );
-}
-
-function tone(isolation: IIsolation): string {
-  return isolation.verified === 'pending' ? 'pending' : isolation.strength;
 }

@@ -5,7 +5,7 @@ import * as React from 'react';
 
 import { IDevice, ILease, INode, IPool } from '../types';
 import { CopyLine } from './CopyLine';
-import { DeviceCard } from './DeviceCard';
+import { DeviceList } from './DeviceList';
 import { KernelNotice } from './KernelNotice';
 import { LeaseItem } from './LeaseItem';
 import { Notice } from './Notice';
@@ -83,9 +83,7 @@ function Devices(props: { readonly pool: IPool; readonly view: IView }): JSX.Ele
       {byNode(pool).map(([node, devices]) => (
         <React.Fragment key={node?.id ?? ''}>
           {pool.nodes.length > 1 && <NodeHeading node={node} view={view} />}
-          {devices.map(device => (
-            <DeviceCard key={device.id} device={device} view={view} />
-          ))}
+          <DeviceList devices={devices} view={view} />
         </React.Fragment>
       ))}
       {stray.length > 0 && (

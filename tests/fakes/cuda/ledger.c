@@ -78,8 +78,8 @@ static const char *plain(const char *group) /* its path without where control gr
     const char *roots[] = {"/sys/fs/cgroup/unified", "/sys/fs/cgroup"};
     for (int i = 0; i < 2; i++)
         if (!strncmp(group, roots[i], strlen(roots[i])))
-            return group + strlen(roots[i]);
-    return group;
+            group += strlen(roots[i]);
+    return strcmp(group, "/") ? group : ""; /* everything is below the root */
 }
 
 static uint64_t used_below(const device_t *device, const char *group)

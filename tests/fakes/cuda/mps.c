@@ -187,4 +187,6 @@ void mps_fault(void)
         while (recv(connection, command, sizeof command, 0) > 0)
             continue;
     close(connection);
+    for (int looks = 0; looks < 200 && look(&daemon, NULL, -1) && !daemon.fault; looks++)
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
 }

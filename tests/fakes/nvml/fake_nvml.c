@@ -26,7 +26,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static struct device devices[MOST_GPUS][MOST_INSTANCES + 1];
@@ -51,13 +50,6 @@ int before(const char *function, const struct device *device)
         all = device_get(device, "all");
     return all ? error_of(all) : device_get(device, "uuid") ? SUCCESS : NOT_FOUND;
 }
-
-#define BEFORE(device)                                                                                    \
-    do {                                                                                                  \
-        int refused = before(__func__, device);                                                           \
-        if (refused)                                                                                      \
-            return refused;                                                                               \
-    } while (0)
 
 /* Up to two numbers of a getter, its arguments first looked up with it, then without. */
 int numbers_of(const struct device *device, const char *function, const char *arguments,
@@ -174,8 +166,14 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, struct device **device)
     return SUCCESS;
 }
 
+/* As documented, it is an error when any GPU is lost, also when another one is wanted. */
 static int handle_by(const char *key, const char *value, int instances, struct device **device)
 {
+    for (int gpu = 0; gpu < count_gpus(); gpu++) {
+        const char *all = state_get("gpu%d.all", gpu);
+        if (all && error_of(all) == GPU_IS_LOST)
+            return GPU_IS_LOST;
+    }
     for (int gpu = 0; gpu < count_gpus(); gpu++)
         for (int instance = -1; instance < (instances ? MOST_INSTANCES : 0); instance++) {
             struct device *one = &devices[gpu][instance + 1];
@@ -291,50 +289,4 @@ int nvmlDeviceGetAttributes_v2(struct device *device, struct attributes *into)
         ((unsigned *)into)[i] = (unsigned)numbers[i];
     into->memory_mb = numbers[8];
     return SUCCESS;
-}
-
-/* ---- memory ---- */
-
-struct memory {
-    unsigned long long total, free, used;
-};
-
-struct memory_v2 {
-    unsigned version;
-    unsigned long long total, reserved, free, used;
-};
-
-static int memory_of(struct device *device, struct memory_v2 *into)
-{
-    const char *fault = device_get(device, "memory"), *total = device_get(device, "memory.total");
-    const char *reserved = device_get(device, "memory.reserved");
-    if (fault && error_of(fault))
-        return error_of(fault);
-    if (!total)
-        return NOT_SUPPORTED;
-    into->total = strtoull(total, NULL, 10);
-    into->reserved = reserved ? strtoull(reserved, NULL, 10) : 0;
-    into->used = memory_used_on(device);
-    if (into->used > into->total - into->reserved)
-        into->used = into->total - into->reserved;
-    into->free = into->total - into->reserved - into->used;
-    return SUCCESS;
-}
-
-int nvmlDeviceGetMemoryInfo(struct device *device, struct memory *into)
-{
-    BEFORE(device);
-    struct memory_v2 all = {0};
-    int refused = memory_of(device, &all);
-    if (!refused)
-        *into = (struct memory){all.total, all.free, all.used + all.reserved};
-    return refused;
-}
-
-int nvmlDeviceGetMemoryInfo_v2(struct device *device, struct memory_v2 *into)
-{
-    BEFORE(device);
-    if (into->version != (sizeof *into | 2u << 24))
-        return VERSION_MISMATCH;
-    return memory_of(device, into);
 }

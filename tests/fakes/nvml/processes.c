@@ -114,6 +114,10 @@ int nvmlDeviceGetProcessUtilization(struct device *device, struct usage *into, u
     const char *value = device_get(device, "usage");
     if (refused || (refused = error_of(value ? value : "!6")))
         return refused;
+    if (*value == '!') { /* "!0": the library says success where there is no sample */
+        *count = 0;
+        return SUCCESS;
+    }
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     unsigned long long microseconds = (unsigned long long)now.tv_sec * 1000000 + now.tv_nsec / 1000;

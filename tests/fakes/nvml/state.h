@@ -67,6 +67,14 @@ unsigned long long memory_used_on(const struct device *device);
 /* Errors that come before the answer of a function: the library's, the driver's, the device's. */
 int before(const char *function, const struct device *device);
 
+/* Return such an error from the function in which this stands. */
+#define BEFORE(device)                                                                                    \
+    do {                                                                                                  \
+        int refused = before(__func__, device);                                                           \
+        if (refused)                                                                                      \
+            return refused;                                                                               \
+    } while (0)
+
 /* Up to two numbers of a getter, looked up with its arguments (".0.1") first, then without. */
 int numbers_of(const struct device *device, const char *function, const char *arguments,
                unsigned long long *first, unsigned long long *second);

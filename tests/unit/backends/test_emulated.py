@@ -11,6 +11,7 @@ from jupyter_gpupool.backends.base import Attachment, ProcessMark
 from jupyter_gpupool.backends.cpu import CPUBackend
 from jupyter_gpupool.backends.emulated import EmulatedBackend
 from jupyter_gpupool.backends.emulated_models import MODELS, parse_emulation
+from jupyter_gpupool.backends.nvidia.backend import NvidiaBackend
 from jupyter_gpupool.backends.procfs import ProcFS
 from jupyter_gpupool.backends.registry import make_backends
 from jupyter_gpupool.core.devices import DeviceKind
@@ -165,9 +166,13 @@ def test_leases_of_other_devices_do_not_count() -> None:
 
 
 def test_emulated_devices_take_the_place_of_real_ones() -> None:
-    assert [type(each) for each in make_backends("", False)] == [CPUBackend]
-    assert [type(each) for each in make_backends("", True)] == [CPUBackend]
+    assert [type(each) for each in make_backends("", False)] == [NvidiaBackend, CPUBackend]
+    assert [type(each) for each in make_backends("", True)] == [NvidiaBackend, CPUBackend]
     assert [type(each) for each in make_backends("1xL4-24GB", False)] == [EmulatedBackend]
-    assert [type(each) for each in make_backends(" 1xL4-24GB", True)] == [EmulatedBackend, CPUBackend]
+    assert [type(each) for each in make_backends(" 1xL4-24GB", True)] == [
+        EmulatedBackend,
+        NvidiaBackend,
+        CPUBackend,
+    ]
     with pytest.raises(InvalidValue):
         make_backends("9xNothing", False)

@@ -77,3 +77,24 @@ def test_a_record_that_cannot_be_used_is_put_aside_and_named(
 def test_an_id_that_is_no_id_names_no_file(tmp_path: Path) -> None:
     with pytest.raises(InvalidValue):
         HolderBook(tmp_path / "holders").save(_record("../lease"))
+
+
+def test_a_draft_that_an_agent_was_killed_over_is_removed_by_the_next(tmp_path: Path) -> None:
+    book = HolderBook(tmp_path / "holders")
+    book.save(_record())
+    (tmp_path / "holders" / "lease_2.new").write_text('{"format"')
+    assert [record.lease_id for record in book.load()] == ["lease_1"]
+    assert [path.name for path in (tmp_path / "holders").iterdir()] == ["lease_1.json"]
+
+
+def test_limits_beside_a_share_belong_to_the_record_and_to_what_is_told(tmp_path: Path) -> None:
+    record = _record()
+    beside = msgspec.structs.replace(record.attachments[0], environment={"A": "1", "OMP_NUM_THREADS": "9"})
+    beside = msgspec.structs.replace(beside, threads=9, notices=["a notice"])
+    record.beside = beside
+    HolderBook(tmp_path / "holders").save(record)
+    (read,) = HolderBook(tmp_path / "holders").load()
+    assert read == record
+    reply = read.reply()
+    assert reply.environment == {"A": "1", "OMP_NUM_THREADS": "1"}
+    assert (reply.threads, reply.notices) == (1, ["a notice"])

@@ -145,6 +145,17 @@ def test_unmanaged_memory_is_not_granted_with_an_instance(a_pool: MakePool) -> N
     assert pool.lease(pool.request(250)).shares[0].memory_bytes == 32 * GIB
 
 
+def test_an_instance_of_unknown_size_is_for_those_who_ask_for_memory_or_for_it(a_pool: MakePool) -> None:
+    pool = a_pool(replace(INSTANCES[0], parent_milli=0))
+    with pytest.raises(NeverFits, match="no MIG instance says which part of a GPU it is"):
+        pool.request(100)
+    pool.end(pool.hold(a_want(100, memory_bytes=10 * GIB)))
+    lease_id = pool.hold(a_want(1000, device="cuda0-mig0"))
+    assert "an unknown part of a GPU with 40.0 GiB" in pool.pool.reason(lease_id, pool.now_ms)
+    with pytest.raises(NeverFits, match=r"has 40\.0 GiB"):
+        pool.request(a_want(100, memory_bytes=41 * GIB))
+
+
 @pytest.mark.parametrize(
     ("milli", "words"),
     [
@@ -156,6 +167,7 @@ def test_unmanaged_memory_is_not_granted_with_an_instance(a_pool: MakePool) -> N
         (500, "1/2 of a GPU"),
         (1000, "a whole GPU"),
         (121, "0.121 of a GPU"),
+        (0, "an unknown part of a GPU"),
     ],
 )
 def test_a_part_of_a_gpu_is_written_as_a_fraction(milli: int, words: str) -> None:

@@ -5,9 +5,17 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from jupyter_gpupool.core.devices import Health
 from jupyter_gpupool.core.leases import EndReason, LeaseState, Resource, Strength, Verified
 from jupyter_gpupool.kernel import render
-from jupyter_gpupool.protocol.documents import HolderDoc, IsolationDoc, QueueEntryDoc, ShareDoc, UsageDoc
+from jupyter_gpupool.protocol.documents import (
+    HolderDoc,
+    IsolationDoc,
+    ProcessDoc,
+    QueueEntryDoc,
+    ShareDoc,
+    UsageDoc,
+)
 from tests.support.fake_pool import lease_doc, pool_doc
 
 MEMORY = IsolationDoc(
@@ -120,3 +128,72 @@ def test_usage_is_in_device_hours():
     ).text
     assert "ann (me)" in shown
     assert "0.500" in shown
+
+
+GPU = ShareDoc(
+    device_id="MIG-1",
+    device_name="cuda0-mig1",
+    compute_milli=1000,
+    memory_bytes=2**34,
+    parent_milli=285,
+    whole_only=True,
+)
+NOTHING = msgspec.structs.replace(
+    COMPUTE, strength=Strength.NONE, mechanism="time-slicing", limit="none", note="It buys no compute."
+)
+HOST = [
+    msgspec.structs.replace(MEMORY, resource=Resource.HOST_MEMORY, limit="6.0 GiB"),
+    msgspec.structs.replace(
+        COMPUTE, resource=Resource.PROCESSES, limit="8192", mechanism="cgroup", verified=Verified.PENDING
+    ),
+]
+
+
+def test_every_resource_has_its_line_and_what_limits_nothing_says_so():
+    text = render.lease(lease_doc(shares=SHARES, isolation=[MEMORY, NOTHING, *HOST])).text
+    assert "compute      0.25 of cpu, not enforced (time-slicing)" in text
+    assert "Note on compute: It buys no compute." in text
+    assert "main memory  6.0 GiB, soft, by RLIMIT_DATA" in text
+    assert "processes    8192, not yet in force: soft, by cgroup" in text
+
+
+def test_a_mig_instance_says_which_part_of_its_gpu_was_granted_for_what_was_asked():
+    text = render.lease(lease_doc(shares=[GPU], compute_milli=1000, asked_compute_milli=250)).text
+    assert "all of cuda0-mig1 (2/7 of a GPU)" in text
+    assert "asked for  0.25" in text
+
+
+def test_notices_stand_under_the_lease_and_in_the_pool():
+    notice = "It uses 93 % of its memory <now>."
+    shown = render.lease(lease_doc(notices=[notice]))
+    assert notice in shown.text
+    assert "&lt;now&gt;" in shown.markup
+    pool = render.pool(pool_doc(leases=[lease_doc("lease_12345678", notices=[notice])]), []).text
+    assert f"…12345678: {notice}" in pool
+
+
+def test_why_lists_what_is_in_force_under_its_sentence():
+    text = render.reason(lease_doc(isolation=[MEMORY, NOTHING], notices=["Save it."]), "Held (0.25).").text
+    assert text.splitlines()[0] == "Held (0.25)."
+    assert "memory: 2.0 GiB, soft, by RLIMIT_DATA, tree summed" in text
+    assert "Save it." in text
+    waiting = lease_doc(state=LeaseState.QUEUED)
+    assert render.reason(waiting, "Waiting.").text == "Waiting."
+
+
+def test_devices_say_how_they_are_shared_what_is_wrong_and_who_uses_them_without_a_lease():
+    device = msgspec.structs.replace(
+        pool_doc().devices[0],
+        name="cuda0",
+        sharing="timeslice",
+        health=Health.DEGRADED,
+        health_reason="it is hot.",
+        unmanaged=[ProcessDoc(pid=4711, user="ann", name="python", memory_bytes=2**30)],
+        missing={"utilization_percent": "not supported on MIG"},
+    )
+    text = render.pool(pool_doc(devices=[device]), []).text
+    assert "timeslice" in text
+    assert "cuda0 is degraded: it is hot." in text
+    assert "cuda0 is used without a lease by process 4711 (python, of ann), 1.0 GiB." in text
+    assert "unknown" in text
+    assert "shared by" not in render.pool(pool_doc(), []).text

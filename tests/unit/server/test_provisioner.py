@@ -17,9 +17,10 @@ import pytest
 from jupyter_client.provisioning.factory import KernelProvisionerFactory
 from jupyter_server.services.kernels.kernelmanager import ServerKernelManager
 
+from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.core.leases import LeaseState
 from jupyter_gpupool.protocol import names
-from jupyter_gpupool.protocol.documents import HolderDoc
+from jupyter_gpupool.protocol.documents import HolderDoc, QuiescedDoc
 from jupyter_gpupool.protocol.tokens import KernelClaim, read_claim, verify_kernel_token
 from jupyter_gpupool.server.app import PROVISIONER
 from jupyter_gpupool.server.environments import Environment
@@ -238,6 +239,64 @@ async def test_a_pool_that_is_gone_does_not_hold_a_shutdown_up(
     told = [record for record in caplog.records if "was not told" in record.getMessage()]
     assert [record.levelno for record in told] == [logging.WARNING]
     assert kernel_id in told[0].getMessage()
+
+
+def quiesced(pool: FakePool) -> list[str]:
+    """Which kernels the pool was asked to make safe to signal."""
+    return [path for method, path, _ in pool.asked if method == "POST"]
+
+
+async def holding(kernels: Kernels, pool: FakePool, parts: ServerParts, kind: DeviceKind) -> str:
+    """Start a kernel, and let the pool say that it holds a lease."""
+    kernel_id = await kernels.start()
+    await kernels.next_process()
+    pool.publish(pool_doc(2, leases=[lease_doc(kind=kind, holder=HolderDoc(kernel_id=kernel_id))]))
+    await known(parts, 2)
+    return kernel_id
+
+
+async def test_a_kernel_on_a_gpu_is_taken_off_it_once_before_it_is_signalled(
+    kernels: Kernels, fake_pool: FakePool, parts: ServerParts, connected: Any
+) -> None:
+    fake_pool.answer("DELETE", "leases", [])
+    fake_pool.answer("POST", "leases/quiesce", QuiescedDoc(leases=1, quiesced=1))
+    await connected()
+    kernel_id = await holding(kernels, fake_pool, parts, DeviceKind.CUDA)
+    await kernels.restart(kernel_id)
+    await kernels.next_process()
+    asked = f"{names.API_PREFIX}/leases/quiesce?kernel_id={kernel_id}"
+    assert quiesced(fake_pool) == [asked]
+    await kernels.end(kernel_id)
+    assert quiesced(fake_pool) == [asked, asked]
+    assert [method for method, _, _ in fake_pool.asked][-2:] == ["POST", "DELETE"]
+
+
+async def test_a_kernel_without_a_share_of_a_gpu_is_ended_as_ever(
+    kernels: Kernels, fake_pool: FakePool, parts: ServerParts, connected: Any
+) -> None:
+    fake_pool.answer("DELETE", "leases", [])
+    await connected()
+    kernel_id = await holding(kernels, fake_pool, parts, DeviceKind.CPU)
+    await kernels.end(kernel_id)
+    assert quiesced(fake_pool) == []
+
+
+async def test_a_pool_that_cannot_quiesce_delays_an_end_only_so_far_and_is_logged_once(
+    kernels: Kernels,
+    fake_pool: FakePool,
+    parts: ServerParts,
+    connected: Any,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    fake_pool.answer("DELETE", "leases", [])
+    await connected()
+    kernel_id = await holding(kernels, fake_pool, parts, DeviceKind.CUDA)
+    start = time.monotonic()
+    await kernels.end(kernel_id)  # an older pool: it does not know the path
+    assert time.monotonic() - start < 5
+    told = [record for record in caplog.records if "off its GPU first" in record.getMessage()]
+    assert [record.levelno for record in told] == [logging.WARNING]
+    assert len(quiesced(fake_pool)) == 1
 
 
 class TestWithTheNetSwitchedOff:

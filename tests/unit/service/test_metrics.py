@@ -65,9 +65,7 @@ async def report(bench: ServiceBench, *leases: LeaseSample) -> None:
 
 def scrape(bench: ServiceBench, who: Principal = ANN) -> list[Sample]:
     measured = Measured(bench.host, bench.book, bench.lease_views.opaque)
-    text = bench.metrics.render(
-        states=[], offered=[], compute=[], writable=True, families=measured.families(who)
-    )
+    text = bench.metrics.render(states=[], offered=[], compute=[], writable=True, measured=measured.text(who))
     return [sample for family in text_string_to_metric_families(text.decode()) for sample in family.samples]
 
 
@@ -201,9 +199,7 @@ async def test_every_metric_that_is_served_is_one_of_the_tables(bench: ServiceBe
         PREFIX + name: metric for table in (POOL, POOL_DEVICE, POOL_LEASE) for name, metric in table.items()
     }
     measured = Measured(bench.host, bench.book, bench.lease_views.opaque)
-    text = bench.metrics.render(
-        states=[], offered=[], compute=[], writable=True, families=measured.families(ANN)
-    )
+    text = bench.metrics.render(states=[], offered=[], compute=[], writable=True, measured=measured.text(ANN))
     for family in text_string_to_metric_families(text.decode()):
         if family.name.endswith("_created"):
             continue
@@ -211,6 +207,14 @@ async def test_every_metric_that_is_served_is_one_of_the_tables(bench: ServiceBe
         assert family.type == metric.kind.value, family.name
         labels = {name for sample in family.samples for name in sample.labels} - {"le"}
         assert labels == set(metric.labels) or (not family.samples), family.name
+
+
+@pytest.mark.asyncio
+async def test_names_that_people_chose_are_escaped(bench: ServiceBench) -> None:
+    odd = 'a"b\\c\nd'
+    lease = await bench.granted(100, owner=odd)
+    found = labels_of(scrape(bench, ROOT), "lease_memory_bytes")
+    assert [labels["owner"] for labels in found if labels["lease"] == lease.id] == [odd]
 
 
 def test_names_end_in_their_units() -> None:

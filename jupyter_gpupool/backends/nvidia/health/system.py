@@ -94,7 +94,7 @@ def fabric(now: Vitals, past: Sequence[Vitals], rules: HealthRules) -> Finding:
     state = int(now.values.get("fabric_state", 0))
     if state in (_NOT_STARTED, _IN_PROGRESS):
         return degraded(
-            "It has not joined the NVSwitch fabric; if CUDA does not start, see that nvidia-fabricmanager runs."
+            "It has not joined the NVSwitch fabric: if CUDA does not start, look at nvidia-fabricmanager."
         )
     if state == _COMPLETED and flag(now, "fabric_status"):
         return failed("It could not join the NVSwitch fabric: see the log of nvidia-fabricmanager.")

@@ -128,3 +128,6 @@ class Rung(abc.ABC):
 
     def quiesce(self, site: Site, record: msgspec.Raw, pids: list[int]) -> None:  # noqa: B027
         """Make it safe to signal the processes; bounded in time. Most rungs need nothing."""
+
+    def tidy(self) -> None:  # noqa: B027
+        """End what neither leases nor processes use any more; cheap when there is nothing."""

@@ -108,7 +108,7 @@ def test_the_readings_of_this_table_are_in_the_catalogue() -> None:
         ("recovery_action", {"recovery_action": 2}, FAILED, "a reboot"),
         ("recovery_action", {"recovery_action": 3}, DEGRADED, "peer-to-peer"),
         ("recovery_action", {"recovery_action": 99}, FAILED, "99"),
-        ("fabric", {"fabric_state": 1}, FAILED, "nvidia-fabricmanager"),
+        ("fabric", {"fabric_state": 1}, DEGRADED, "nvidia-fabricmanager"),
         ("fabric", {"fabric_status": 999}, FAILED, "could not join"),
         ("fabric", {"fabric_bandwidth_degraded": 1}, DEGRADED, "less bandwidth"),
     ],

@@ -1,25 +1,9 @@
-#!/usr/bin/env -S python3 -IS
-"""A control program of CUDA MPS without any GPU: same commands, answers and failures, and a log.
+"""The daemon of the fake control program: servers, clients, limits, faults, users that wait.
 
-``-d`` and ``-f`` start the daemon in ``CUDA_MPS_PIPE_DIRECTORY``; without arguments commands are read from
-stdin and sent to it. There is one server process for each user (only one at a time, unless
-``-multiuser-server``), which outlives a daemon that is killed.
-
-A client (the fake libcuda) speaks files in the pipe directory:
-
-* ``fake-daemon`` is written by the daemon, atomically, one ``key value`` a line: ``pid``, ``start`` (of the
-  daemon, field 22 of /proc/PID/stat), ``server`` and ``uid`` (of the server that serves now; no line when
-  there is none), ``multiuser 0|1``, ``fault 0|1``, ``active_thread_percentage P``, ``pinned UUID BYTES`` for
-  each device with a limit, ``accepted PID``, ``refused PID`` (the server has its most clients),
-  ``terminated PID``.
-* ``clients/PID`` is written by the client, atomically: ``start TICKS``, ``uid UID``, ``device UUID`` for each.
-  It has its context when ``accepted PID`` appears; until then it waits (another user is served: that is the
-  hang that people meet). It is gone when its process is.
-
-Tests steer it by files beside this program: ``behaviour`` (``hang [COMMAND]``, ``garbage [COMMAND]``,
-``fail [COMMAND]``, ``silent-start``, one a line), and by the command ``fake_fault SERVER CLIENT``.
-Every call is a line in ``calls.log`` beside it; every process that it starts is one in ``processes``.
+What clients see is described in the program itself, which starts this with its own arguments.
 """
+
+from __future__ import annotations
 
 import contextlib
 import ctypes
@@ -32,27 +16,16 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).absolute().parent
-PIPES = Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps"))  # noqa: S108 - as the real one
+PIPES = Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps"))
 LOGS = Path(os.environ.get("CUDA_MPS_LOG_DIRECTORY", "/var/log/nvidia-mps"))
 TICK_SECONDS = 0.02
 MOST_CLIENTS = int(os.environ.get("FAKE_MPS_MOST_CLIENTS", "60"))
-NO_DAEMON = "Cannot find MPS control daemon process"
 
 
 def note(file: Path, line: str) -> None:
     """Append a line in one write."""
-    with contextlib.suppress(OSError), open(file, "a") as log:
+    with contextlib.suppress(OSError), file.open("a") as log:
         log.write(line + "\n")
-
-
-def behaviour(command: str) -> str:
-    """Look up how to misbehave for a command; empty for not at all."""
-    with contextlib.suppress(OSError):
-        for line in (HERE / "behaviour").read_text().splitlines():
-            kind, _, which = line.partition(" ")
-            if which in ("", command):
-                return kind
-    return ""
 
 
 def start_ticks(pid: int) -> int:
@@ -86,7 +59,7 @@ def megabytes(text: str) -> int:
 class Server:
     """One server process and what it enforces."""
 
-    def __init__(self, uid: int, daemon: "Daemon") -> None:
+    def __init__(self, uid: int, daemon: Daemon) -> None:
         self.uid = uid
         self.percentage = daemon.percentage
         self.limits = dict(daemon.limits)
@@ -134,10 +107,10 @@ class Daemon:
         self.shown = ""
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(str(PIPES / "control"))
-        os.chmod(PIPES / "control", 0o600)
+        (PIPES / "control").chmod(0o600)
         self.listener.listen(64)
         (PIPES / "clients").mkdir(exist_ok=True)
-        os.chmod(PIPES / "clients", 0o1777)
+        (PIPES / "clients").chmod(0o1777)  # clients of all users say there that they are
         (PIPES / "nvidia-cuda-mps-control.pid").write_text(f"{os.getpid()}\n")
         note(HERE / "processes", f"{os.getpid()} {start_ticks(os.getpid())}")
         self.say("Start")
@@ -204,7 +177,9 @@ class Daemon:
         if server is None or server.fault or server.closing:
             if pid not in self.pending:
                 self.pending.add(pid)
-                self.say(f"NEW CLIENT {pid} from user {uid}: Server is not ready, push client to pending list")
+                self.say(
+                    f"NEW CLIENT {pid} from user {uid}: Server is not ready, push client to pending list"
+                )
             return
         self.pending.discard(pid)
         if len(self.clients_of(server)) >= MOST_CLIENTS:
@@ -215,7 +190,7 @@ class Daemon:
         self.server_says(server, f"New client {pid} connected")
         self.accepted[pid] = server
 
-    def server_for(self, uid: int) -> "Server | None":
+    def server_for(self, uid: int) -> Server | None:
         """Return the server of a user, started if nobody else's is in the way; None if one is."""
         wanted = os.getuid() if self.multiuser else uid
         for server in list(self.servers):
@@ -248,13 +223,19 @@ class Daemon:
     def show(self) -> None:
         """Tell clients how things are, if they changed."""
         server = self.servers[0] if self.servers else None
-        lines = [f"pid {os.getpid()}", f"start {start_ticks(os.getpid())}", f"multiuser {int(self.multiuser)}"]
+        lines = [
+            f"pid {os.getpid()}",
+            f"start {start_ticks(os.getpid())}",
+            f"multiuser {int(self.multiuser)}",
+        ]
         if server:
             lines += [f"server {server.pid}", f"uid {server.uid}", f"fault {int(bool(server.fault))}"]
             lines += [f"active_thread_percentage {server.percentage:g}"]
             lines += [f"pinned {device} {size}" for device, size in server.limits.items()]
         for word, pids in (
-            ("accepted", self.accepted), ("refused", self.refused), ("terminated", self.terminated),
+            ("accepted", self.accepted),
+            ("refused", self.refused),
+            ("terminated", self.terminated),
         ):
             lines += [f"{word} {pid}" for pid in pids]
         text = "".join(line + "\n" for line in lines)
@@ -438,12 +419,33 @@ class Daemon:
             self.quitting = (time.monotonic() + wait, connection)
             return
         with contextlib.suppress(OSError):
-            connection.sendall((self.answer(command) + "\n").encode())
+            if answer := self.answer(command):
+                connection.sendall(f"{answer}\n".encode())
         connection.close()
 
 
-def become_daemon() -> None:
-    """Leave the caller behind; it goes on when the daemon listens."""
+def main(*, detached: bool, multiuser: bool) -> None:
+    """Run a daemon; detached, the caller goes on when it listens."""
+    try:
+        PIPES.mkdir(parents=True, exist_ok=True)
+        LOGS.mkdir(parents=True, exist_ok=True)
+        (PIPES / "control").unlink(missing_ok=True)
+    except OSError as error:
+        print(f"Failed to create the pipe directory: {error.strerror}")
+        sys.exit(1)
+    tell = _detach() if detached else None
+    name_process()
+    daemon = Daemon(multiuser)
+    if tell is not None:
+        os.write(tell, b"1")
+        os.close(tell)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    daemon.run()
+    os._exit(0)
+
+
+def _detach() -> int:
+    """Leave the caller behind; it goes on when something is written to what is returned."""
     ready, tell = os.pipe()
     if os.fork():
         os.close(tell)
@@ -453,90 +455,8 @@ def become_daemon() -> None:
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
     os.close(ready)
-    serve_forever(tell)
-
-
-def serve_forever(tell: int) -> None:
-    """Run the daemon."""
-    name_process()
-    daemon = Daemon("-multiuser-server" in sys.argv)
-    if tell >= 0:
-        os.write(tell, b"1")
-        os.close(tell)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    daemon.run()
-    os._exit(0)
-
-
-def daemon_lives() -> bool:
-    """Say whether a daemon answers in this pipe directory."""
-    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
-        probe.connect(str(PIPES / "control"))
-        return True
-    return False
-
-
-def start_daemon() -> None:
-    """Do what ``-d`` and ``-f`` do."""
-    if behaviour("start") == "fail" or len(os.fsencode(PIPES / "control")) > 107:
-        print(NO_DAEMON)
-        sys.exit(1)
-    if behaviour("start") == "hang":
-        signal.pause()
-    if behaviour("start") == "silent-start":
-        sys.exit(0)
-    if daemon_lives():
-        print("An instance of this daemon is already running")
-        sys.exit(1)
-    try:
-        PIPES.mkdir(parents=True, exist_ok=True)
-        LOGS.mkdir(parents=True, exist_ok=True)
-        (PIPES / "control").unlink(missing_ok=True)
-    except OSError as error:
-        print(f"Failed to create the pipe directory: {error.strerror}")
-        sys.exit(1)
-    become_daemon() if "-d" in sys.argv else serve_forever(-1)
-
-
-def send(command: str) -> int:
-    """Send one command and print the answer."""
-    name = command.split()[0]
-    kind = behaviour(name)
-    if kind == "hang":
-        signal.pause()
-    if kind == "garbage":
-        print("\x00\xff%$#! segfault at 0x0 \n-- \n")
-        return 0
-    if kind == "fail":
-        print("Failed to communicate with the MPS control daemon")
-        return 1
-    try:
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(str(PIPES / "control"))
-            connection.sendall(command.encode() + b"\n")
-            with connection.makefile("rb") as lines:
-                answer = lines.read().decode()
-    except OSError:
-        print(NO_DAEMON)
-        return 1
-    if answer.strip():
-        print(answer, end="")
-    return 0
-
-
-def main() -> int:
-    """Start a daemon, or send the commands of stdin to one."""
-    if {"-d", "-f"} & set(sys.argv[1:]):
-        note(HERE / "calls.log", f"{PIPES} {' '.join(sys.argv[1:])}")
-        start_daemon()
-        return 0
-    for line in sys.stdin:
-        if command := line.strip():
-            note(HERE / "calls.log", f"{PIPES} {command}")
-            if code := send(command):
-                return code
-    return 0
+    return tell
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(detached="-d" in sys.argv, multiuser="-multiuser-server" in sys.argv)

@@ -1,0 +1,94 @@
+"""What a survey of the daemon means for one lease.
+
+Rule of this module: it only looks; a holder without a CUDA context is `pending`, one whose context is not
+MPS's has nothing, and whoever waits or fails is told for whom and why.
+"""
+
+from __future__ import annotations
+
+from jupyter_gpupool.backends._nvml import NVML
+from jupyter_gpupool.backends.base import ProcessMark
+from jupyter_gpupool.backends.nvidia.gpu import GPU
+from jupyter_gpupool.backends.nvidia.mps import isolation, places, words
+from jupyter_gpupool.backends.nvidia.mps.control import ServerStatus
+from jupyter_gpupool.backends.nvidia.mps.ledger import DaemonRecord, Use
+from jupyter_gpupool.backends.nvidia.mps.survey import Survey
+from jupyter_gpupool.backends.nvidia.processes import device_processes
+from jupyter_gpupool.backends.nvidia.rungs.base import Site
+from jupyter_gpupool.backends.processtree import ProcessWatch
+from jupyter_gpupool.backends.rules import NodeRules
+from jupyter_gpupool.protocol.documents import IsolationDoc
+
+#: How old the table of processes may be, seconds.
+_TREE_SECONDS = 1.0
+
+
+class Looker:
+    """Reads surveys for leases.
+
+    Parameters
+    ----------
+    nvml : NVML
+        Where CUDA's processes are seen, MPS's and others.
+    rules : NodeRules
+        What an administrator decided.
+    watch : ProcessWatch
+        Who belongs to a holder.
+    """
+
+    def __init__(self, nvml: NVML, rules: NodeRules, watch: ProcessWatch) -> None:
+        self._nvml = nvml
+        self._rules = rules
+        self._watch = watch
+
+    def pids(self, holder: ProcessMark) -> set[int]:
+        """List the processes of a holder; itself also when it has ended."""
+        table = self._watch.look(holder, within_seconds=_TREE_SECONDS)
+        return {holder.pid, *(mark.pid for mark in table.tree(holder, [], []))}
+
+    def docs(self, site: Site, daemon: DaemonRecord, use: Use, survey: Survey) -> list[IsolationDoc]:
+        """Say what is in force for a holder."""
+        if survey.problem:
+            return isolation.nothing(words.no_daemon(site.gpu, survey.problem))
+        pids = self.pids(site.holder)
+        server = survey.server_of(pids)
+        standing = isolation.Standing(
+            gpu=site.gpu, rules=self._rules, daemon_uid=places.owner(daemon.place), holder_uid=site.uid
+        )
+        if server is not None and server.status is ServerStatus.FAULT:
+            return isolation.nothing(self._fault(site, daemon, survey, pids))
+        if server is not None:
+            return isolation.in_force(use.started or use.numbers, server, standing, use.numbers)
+        if outside := self._outside(site.gpu, pids):
+            return isolation.nothing(words.without_mps(site.gpu, outside))
+        return isolation.pending(use.numbers, standing, self._waiting(site, survey))
+
+    def behind_others(self, site: Site, survey: Survey) -> str:
+        """Say behind whom a holder would hang, one clause; empty for nobody."""
+        server = None if self._rules.mps_multiuser else survey.serving_others(site.uid)
+        return "" if server is None else words.behind(site.gpu, server)
+
+    def _outside(self, gpu: GPU, pids: set[int]) -> list[int]:
+        """List those processes that are on a device without MPS."""
+        listed = device_processes(self._nvml, gpu).value or []
+        return [one.pid for one in listed if one.pid in pids and not one.via_mps and not one.graphics]
+
+    def _waiting(self, site: Site, survey: Survey) -> str:
+        """Say what a holder whose CUDA starts now would wait for; empty for nothing."""
+        if survey.failed is not None and survey.failed.clients:
+            return words.failed_sentence(site.gpu, survey.failed)
+        server = None if self._rules.mps_multiuser else survey.serving_others(site.uid)
+        return "" if server is None else words.waiting(site.gpu, server)
+
+    def _fault(self, site: Site, daemon: DaemonRecord, survey: Survey, pids: set[int]) -> str:
+        """Say that the server failed, by whose fault, and what helps."""
+        clients = 0 if survey.failed is None else len(survey.failed.clients)
+        if not survey.culprits:
+            return words.fault(site.gpu, "", clients)
+        blamed = survey.culprits[0]
+        if blamed in pids:
+            return words.fault(site.gpu, f"process {blamed} of this lease", clients)
+        for lease_id, use in daemon.leases.items():
+            if blamed in self.pids(use.holder):
+                return words.fault(site.gpu, f"process {blamed} of {lease_id}", clients)
+        return words.fault(site.gpu, f"process {blamed}", clients)

@@ -1,0 +1,65 @@
+/**
+ * What is in force, or would be: the device's limits in a line each, all of them with mechanism and proof
+ * on demand.
+ */
+import { TranslationBundle } from '@jupyterlab/translation';
+import * as React from 'react';
+
+import { limitText, resourceName, verifiedName } from '../format';
+import { IIsolation, Resource } from '../types';
+
+/** What a device is about; the node's own resources stand in the details. */
+const OF_THE_DEVICE: readonly Resource[] = ['memory', 'compute'];
+
+/** The limits of a lease, or those that a new lease would get. */
+export function Limits(props: {
+  readonly isolation: readonly IIsolation[];
+  readonly isPromise: boolean;
+  readonly trans: TranslationBundle;
+}): JSX.Element {
+  const { isolation, isPromise, trans } = props;
+  const first = isolation.filter(limit => OF_THE_DEVICE.includes(limit.resource));
+  return (
+    <details className="jp-GPUPool-inForce">
+      <summary>
+        {isPromise && <span className="jp-GPUPool-limit">{trans.__('A new lease gets:')}</span>}
+        {(first.length ? first : isolation).map(limit => (
+          <span
+            key={limit.resource}
+            className={`jp-GPUPool-limit jp-mod-${tone(limit, isPromise)}`}
+          >
+            {trans.__(
+              '%1: %2',
+              resourceName(limit.resource, trans),
+              limitText(limit, isPromise, trans)
+            )}
+          </span>
+        ))}
+      </summary>
+      <dl>
+        {isolation.map(limit => (
+          <React.Fragment key={limit.resource}>
+            <dt>{resourceName(limit.resource, trans)}</dt>
+            <dd>
+              {limit.strength !== 'none' && <div>{limit.limit}</div>}
+              <div>{limitText(limit, isPromise, trans)}</div>
+              {limit.strength !== 'none' && (!isPromise || limit.verified === 'probed') && (
+                <div className="jp-GPUPool-muted">{verifiedName(limit, trans)}</div>
+              )}
+              {limit.note && <div className="jp-GPUPool-muted">{limit.note}</div>}
+            </dd>
+          </React.Fragment>
+        ))}
+      </dl>
+    </details>
+  );
+}
+
+/** True where a share is a part of the memory only. */
+export function buysNoCompute(isolation: readonly IIsolation[]): boolean {
+  return isolation.some(limit => limit.resource === 'compute' && limit.strength === 'none');
+}
+
+function tone(limit: IIsolation, isPromise: boolean): string {
+  return limit.verified === 'pending' && !isPromise ? 'pending' : limit.strength;
+}

@@ -1,0 +1,3 @@
+"""JAX in name only: it takes the device when it is first used."""
+
+__version__ = "0.9.0"

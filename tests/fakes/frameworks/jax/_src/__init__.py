@@ -1,0 +1,1 @@
+"""Where JAX keeps what is not public."""

@@ -1,0 +1,3 @@
+"""The platforms that JAX has taken."""
+
+_backends: dict = {}
