@@ -14,6 +14,7 @@ from typing import TypeVar
 from jupyter_gpupool.core.accounts import Account, reserved_by
 from jupyter_gpupool.core.deadlines import DeadlineHeap, due_ms
 from jupyter_gpupool.core.devices import Device, Health, Withheld
+from jupyter_gpupool.core.hooks import NoStandings, StandingsBook
 from jupyter_gpupool.core.leases import HOLDING, OCCUPYING, Lease, LeaseState
 from jupyter_gpupool.core.nodes import Node, NodeRecord
 
@@ -37,9 +38,12 @@ class Ledger:
         False while the journal cannot be written.
     topology : int
         Grows whenever a device comes, goes, or is described anew.
+    standings : StandingsBook
+        How owners stand.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, standings: StandingsBook | None = None) -> None:
+        self.standings = standings or NoStandings()
         self.leases: dict[str, Lease] = {}
         self.accounts: dict[str, Account] = {}
         self.nodes: dict[str, NodeRecord] = {}
@@ -67,6 +71,7 @@ class Ledger:
         due = due_ms(lease)
         if due is not None and (before is None or due != due_ms(before)):
             self.deadlines.push(due, lease.id)
+        self.standings.note(before, lease if lease.state is not LeaseState.ENDED else None)
         self.deadlines.trim(self.leases)
         for share in before.shares if before is not None else ():
             self._tidy(share.device_id)

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from jupyter_gpupool.core import events as ev
-from jupyter_gpupool.core import expiry, fleet, reports, requests, resize
+from jupyter_gpupool.core import expiry, fleet, hooks, reports, requests, resize
 from jupyter_gpupool.core.config import PoolConfig
 from jupyter_gpupool.core.devices import Device, Free, Withheld
 from jupyter_gpupool.core.effects import Effect
@@ -73,7 +73,7 @@ class Pool:
 
     def __init__(self, config: PoolConfig, *, leases: Iterable[Lease] = (), now_ms: int = 0) -> None:
         self._config = config
-        self._ledger = Ledger()
+        self._ledger = Ledger(hooks.standings_book(config))
         self._queue = Queue(self._ledger, order_policy(config.order), place_policy(config.place))
         self._explainer = Explainer(self._ledger, self._queue)
         self._revision = 0
@@ -130,6 +130,8 @@ class Pool:
         self._now_ms = now_ms
         if turn.changed:
             grant_what_fits(turn)
+            if turn.ledger.any_waiting():
+                hooks.reclaim(turn)
             self._revision += 1
         return turn.effects
 

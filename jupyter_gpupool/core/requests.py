@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from jupyter_gpupool.core import hooks
 from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.core.errors import (
     AlreadyHolds,
@@ -45,6 +46,7 @@ def on_lease_requested(turn: Turn, event: LeaseRequested) -> None:
     check_accepting(turn)
     want = _resolved(turn, event.want)
     _check_holder(turn, event, want)
+    want = hooks.check_request(turn, event.owner, want)
     _check_ever_fits(turn, want)
     lease = Lease(
         id=event.lease_id,

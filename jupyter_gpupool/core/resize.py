@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from jupyter_gpupool.core import hooks
 from jupyter_gpupool.core.accounts import Account
 from jupyter_gpupool.core.devices import Device
 from jupyter_gpupool.core.errors import DoesNotFitNow, IllegalTransition, NeverFits
@@ -43,6 +44,7 @@ def on_resize_requested(turn: Turn, event: ResizeRequested) -> None:
         return
     check_accepting(turn)
     _check_room(turn, lease, account, device, wanted)
+    hooks.check_resize(turn, lease, (wanted,))
     lease = turn.move(lease, LeaseEvent.RESIZE_ASKED, pending=(wanted,))
     apply_pending(turn, lease)
 

@@ -1,0 +1,100 @@
+"""Where quotas, standings, estimates and reclaim take part in what the pool decides.
+
+Rule of this module: one function for each question that the queue asks of them, and nothing else; the
+answers are worked out elsewhere, in the same turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from jupyter_gpupool.core.config import PoolConfig
+from jupyter_gpupool.core.devices import DeviceKind
+from jupyter_gpupool.core.leases import Lease, Share, Want
+from jupyter_gpupool.core.policies.order import Standing
+
+if TYPE_CHECKING:
+    from jupyter_gpupool.core.ledger import Ledger
+    from jupyter_gpupool.core.turn import Turn
+
+
+class StandingsBook(Protocol):
+    """What is kept of owners, lease by lease."""
+
+    def note(self, before: Lease | None, after: Lease | None) -> None:
+        """Take over one change of one lease; None for one that is new, or has ended."""
+
+    def capacity(self, milli: Mapping[DeviceKind, int]) -> None:
+        """Take over how much compute the pool has of each kind, thousandths of devices."""
+
+    def of(self, owners: Iterable[str], now_ms: int) -> Mapping[str, Standing]:
+        """Say how some owners stand at a pool time."""
+
+
+class NoStandings:
+    """What is kept of owners where nothing depends on it."""
+
+    def note(self, before: Lease | None, after: Lease | None) -> None:
+        """Take over one change of one lease."""
+
+    def capacity(self, milli: Mapping[DeviceKind, int]) -> None:
+        """Take over how much compute the pool has."""
+
+    def of(self, owners: Iterable[str], now_ms: int) -> Mapping[str, Standing]:
+        """Say that owners stand alike."""
+        return {}
+
+
+def standings_book(config: PoolConfig) -> StandingsBook:
+    """Make the book for a pool; `Ledger.put` calls its ``note`` for every change of a lease."""
+    return NoStandings()
+
+
+def check_request(turn: Turn, owner: str, want: Want) -> Want:
+    """See that an owner's quotas allow a request, on the sum over the owner; a new one is not in it yet.
+
+    Returns
+    -------
+    Want
+        The request; a smaller one where it says ``at_most`` and the quota allows no more.
+
+    Raises
+    ------
+    QuotaExceeded
+        If they do not; the message names the limit, whose it is, what is used, and what would fit.
+    """
+    return want
+
+
+def may_grant(
+    ledger: Ledger, config: PoolConfig, lease: Lease, shares: tuple[Share, ...], now_ms: int
+) -> bool:
+    """Whether the quotas allow that a request gets these shares now; else it goes on waiting, by policy."""
+    return True
+
+
+def check_resize(turn: Turn, lease: Lease, shares: tuple[Share, ...]) -> None:
+    """See that the quotas allow a held lease another size.
+
+    Raises
+    ------
+    QuotaExceeded
+        If they do not.
+    """
+
+
+def expected_end_ms(ledger: Ledger, lease: Lease) -> int | None:
+    """Pool time at which a granted lease is expected to end by its owner's history; None when unknown.
+
+    The queue asks only of leases that say nothing of it themselves (``hold_ms``).
+    """
+    return None
+
+
+def reclaim(turn: Turn) -> None:
+    """Take leases back, or tell their owners that they will be, while somebody entitled is blocked.
+
+    Called after every pass through the queue that left somebody waiting. `Queue.blocked` says who waits for
+    what, and `Queue.fits_without` whether the end of some leases would help.
+    """
