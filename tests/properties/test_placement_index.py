@@ -11,33 +11,70 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from jupyter_gpupool.core.placement.demand import demand_of
 from jupyter_gpupool.core.placement.index import Placement, PlacementIndex
 from jupyter_gpupool.core.placement.prices import worth_table
-from jupyter_gpupool.core.placement.rooms import Ask, Room, fits, give_back, take, tightest
+from jupyter_gpupool.core.placement.rooms import Ask, Frame, Room, able, fits, take, taken, tightest
 from jupyter_gpupool.core.policies.scores import SCORES
 
 GIB = 2**30
 MODELS = ("A100", "T4")
 CAPACITY = {"A100": 8, "T4": 4}
 
-rooms = st.builds(
-    Room,
-    st.sampled_from(MODELS),
-    st.sampled_from([0, 4000, 8000, 64_000]),
-    st.sampled_from([0, 16 * GIB, 256 * GIB]),
-    st.lists(st.sampled_from([0, 190, 500, 1000]), min_size=0, max_size=4).map(tuple),
+#: What a device may be: free thousandths, free and all of its GiB, its part of a GPU, whether granted whole.
+Part = tuple[int, int, int, int, bool]
+PARTS: tuple[Part, ...] = (
+    (0, 0, 40, 1000, False),
+    (190, 40, 40, 1000, False),
+    (500, 10, 40, 1000, False),
+    (500, 20, 80, 1000, False),
+    (1000, 40, 40, 1000, False),
+    (1000, 80, 80, 1000, False),
+    (0, 0, 20, 285, True),
+    (285, 20, 20, 285, True),
+    (571, 40, 40, 571, True),
 )
 
 
-def _ask(cpu_milli: int, memory_gib: int, size: tuple[int, int], models: tuple[str, ...]) -> Ask:
+def _room(model: str, cpu_milli: int, memory_bytes: int, parts: list[Part], limited: bool) -> Room:
+    devices = tuple(it[0] for it in parts)
+    if not limited:
+        return Room(model, cpu_milli, memory_bytes, devices)
+    frame = Frame(
+        tuple(it[2] * GIB for it in parts), tuple(it[3] for it in parts), tuple(it[4] for it in parts)
+    )
+    return Room(model, cpu_milli, memory_bytes, devices, tuple(it[1] * GIB for it in parts), frame)
+
+
+rooms = st.builds(
+    _room,
+    st.sampled_from(MODELS),
+    st.sampled_from([0, 4000, 8000, 64_000]),
+    st.sampled_from([0, 16 * GIB, 256 * GIB]),
+    st.lists(st.sampled_from(PARTS), min_size=0, max_size=4),
+    st.booleans(),
+)
+
+
+def _ask(
+    cpu_milli: int, memory_gib: int, size: tuple[int, int], models: tuple[str, ...], device_gib: int | None
+) -> Ask:
     devices, milli = size
-    return Ask(cpu_milli, memory_gib * GIB, devices, milli, models if devices else ())
+    device_bytes = None if device_gib is None else device_gib * GIB
+    return Ask(
+        cpu_milli,
+        memory_gib * GIB,
+        devices,
+        milli,
+        models if devices else (),
+        device_bytes if devices else None,
+    )
 
 
 asks = st.builds(
     _ask,
     st.sampled_from([0, 1000, 6000]),
     st.sampled_from([0, 8, 64]),
-    st.sampled_from([(0, 0), (1, 190), (1, 500), (1, 810), (1, 1000), (2, 1000)]),
+    st.sampled_from([(0, 0), (1, 190), (1, 500), (1, 810), (1, 1000), (2, 1000), (2, 250)]),
     st.sampled_from([(), ("T4",), ("A100", "T4")]),
+    st.sampled_from([None, None, 10, 30]),
 )
 
 
@@ -49,7 +86,7 @@ class IndexMachine(RuleBasedStateMachine):
         self.policy, self.demand = SCORES[policy], demand_of(seen, CAPACITY)
         self.index = PlacementIndex(self.policy, self.demand)
         self.nodes: dict[str, Room] = {}
-        self.taken: list[tuple[Ask, Placement]] = []
+        self.taken: list[tuple[Ask, Placement, list[tuple[int, int]]]] = []
         self.made = 0
 
     @rule(room=rooms)
@@ -79,15 +116,38 @@ class IndexMachine(RuleBasedStateMachine):
         found = self.index.best(ask)
         assert found == self._looked_for(ask)
         if found is not None:
+            before = self.nodes[found.node]
             self.index.take(ask, found)
-            self.nodes[found.node] = take(ask, self.nodes[found.node], found.devices)
-            self.taken.append((ask, found))
+            self.nodes[found.node] = take(ask, before, found.devices)
+            self.taken.append((ask, found, [taken(ask, before, it) for it in found.devices]))
+
+    @rule(ask=asks, most=st.integers(1, 5))
+    def the_first_few_are_the_best_of_each_room(self, ask: Ask, most: int) -> None:
+        firsts: dict[Room, Placement] = {}
+        for name in sorted(self.nodes, key=lambda it: int(it[4:])):
+            room = self.nodes[name]
+            if fits(ask, room) and room not in firsts:
+                scored = self.policy(ask, room, self.demand)
+                firsts[room] = Placement(name, scored.devices, scored.score)
+        expected = sorted(firsts.values(), key=lambda it: (-it.score, int(it.node[4:])))[:most]
+        assert self.index.first(ask, most) == expected
 
     @precondition(lambda self: self.taken)
     @rule(data=st.data())
     def a_request_gives_back(self, data: st.DataObject) -> None:
-        ask, placement = self.taken.pop(data.draw(st.integers(0, len(self.taken) - 1)))
-        room = give_back(ask, self.nodes[placement.node], placement.devices)
+        ask, placement, parts = self.taken.pop(data.draw(st.integers(0, len(self.taken) - 1)))
+        before = self.nodes[placement.node]
+        free, free_bytes = list(before.devices), list(before.device_bytes)
+        for index, (milli, size) in zip(placement.devices, parts, strict=True):
+            free[index] += milli
+            if free_bytes:
+                free_bytes[index] += size
+        room = before._replace(
+            cpu_milli=before.cpu_milli + ask.cpu_milli,
+            memory_bytes=before.memory_bytes + ask.memory_bytes,
+            devices=tuple(free),
+            device_bytes=tuple(free_bytes),
+        )
         self.nodes[placement.node] = room
         self.index.set_room(placement.node, room)
 
@@ -123,9 +183,9 @@ def test_every_policy_chooses_devices_on_which_the_request_fits(ask: Ask, room: 
     for name, policy in SCORES.items():
         devices = policy(ask, room, demand_of([ask] * 3, CAPACITY)).devices
         assert len(set(devices)) == len(devices) == ask.devices, name
-        assert all(room.devices[index] >= ask.milli for index in devices), name
+        assert set(devices) <= set(able(ask, room)), name
     after = take(ask, room, tightest(ask, room) if ask.devices else ())
-    assert min(after.cpu_milli, after.memory_bytes, *after.devices, 0) >= 0
+    assert min(after.cpu_milli, after.memory_bytes, *after.devices, *after.device_bytes, 0) >= 0
 
 
 @given(st.dictionaries(st.integers(1, 1000), st.integers(1, 5000), max_size=30))

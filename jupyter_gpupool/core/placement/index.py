@@ -11,6 +11,7 @@ asked for once for each shape and room.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -62,10 +63,18 @@ class PlacementIndex:
         Scores a node for a request.
     demand : Demand
         Statistics that it is given.
+    able : callable
+        Whether a node comes into question for a request.
     """
 
-    def __init__(self, policy: ScorePolicy, demand: Demand | None = None) -> None:
+    def __init__(
+        self,
+        policy: ScorePolicy,
+        demand: Demand | None = None,
+        able: Callable[[Ask, Room], bool] = fits,
+    ) -> None:
         self._policy = policy
+        self._able = able
         self._demand = demand or Demand()
         self._rooms: list[Room | None] = []
         self._names: list[str] = []
@@ -77,6 +86,9 @@ class PlacementIndex:
 
     def __len__(self) -> int:
         return len(self._ranks)
+
+    def __contains__(self, node: str) -> bool:
+        return node in self._ranks
 
     def room(self, node: str) -> Room:
         """Return what is free on a node."""
@@ -113,6 +125,17 @@ class PlacementIndex:
                 return Placement(self._names[rank], scored.devices, scored.score)
             heappop(view.heap)
         return None
+
+    def first(self, ask: Ask, most: int) -> list[Placement]:
+        """List the best nodes for a request, at most so many, and one of those that are equally free."""
+        kept: list[tuple[int, int, Room]] = []
+        found: list[Placement] = []
+        while len(found) < most and (placement := self.best(ask)) is not None:
+            found.append(placement)
+            kept.append(heappop(self._views[ask].heap))
+        for entry in kept:
+            heappush(self._views[ask].heap, entry)
+        return found
 
     def take(self, ask: Ask, placement: Placement) -> None:
         """Let a request take what was found for it."""
@@ -188,7 +211,7 @@ class PlacementIndex:
                 heappush(view.heap, entry)
 
     def _entry(self, ask: Ask, view: _View, room: Room) -> tuple[int, int, Room] | None:
-        if not fits(ask, room) or (rank := self._first(room)) is None:
+        if not self._able(ask, room) or (rank := self._first(room)) is None:
             return None
         scored = view.scores.get(room)
         if scored is None:

@@ -1,6 +1,7 @@
 """What is free on a node, what a request takes of one, and whether it fits.
 
-Rule of this module: integers only (thousandths of a core and of a device, bytes); values never change.
+Rule of this module: integers only (thousandths of a core and of a device, bytes); values never change. Of a
+device that is granted whole (a MIG instance) a request takes all, however little it asked for.
 """
 
 from __future__ import annotations
@@ -8,6 +9,24 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from jupyter_gpupool.core.shares import WHOLE_MILLI
+
+
+class Frame(NamedTuple):
+    """What the devices of a node are when nothing is taken of them; all tuples go device by device.
+
+    Attributes
+    ----------
+    sizes : tuple of int
+        Memory that can be leased, bytes; 0 for a device that is not offered.
+    parts : tuple of int
+        Thousandths: 1000 for a whole device, less for a part of one.
+    whole : tuple of bool
+        Whether it is granted whole or not at all.
+    """
+
+    sizes: tuple[int, ...]
+    parts: tuple[int, ...]
+    whole: tuple[bool, ...]
 
 
 class Room(NamedTuple):
@@ -23,12 +42,18 @@ class Room(NamedTuple):
         Free main memory, bytes.
     devices : tuple of int
         Free thousandths of each of its devices.
+    device_bytes : tuple of int
+        Free memory of each of its devices, bytes; empty where that does not limit.
+    frame : Frame or None
+        What its devices are; None for whole ones that are shared, whose memory does not limit.
     """
 
     model: str
     cpu_milli: int
     memory_bytes: int
     devices: tuple[int, ...]
+    device_bytes: tuple[int, ...] = ()
+    frame: Frame | None = None
 
     @property
     def free_milli(self) -> int:
@@ -48,9 +73,11 @@ class Ask(NamedTuple):
     devices : int
         How many devices; 0 for none.
     milli : int
-        Thousandths of each; whole devices where ``devices`` is more than 1.
+        Thousandths of each.
     models : tuple of str
         Models that will do; empty for any.
+    device_bytes : int or None
+        Memory of each device, bytes; None for the same fraction as of compute.
     """
 
     cpu_milli: int
@@ -58,6 +85,7 @@ class Ask(NamedTuple):
     devices: int
     milli: int
     models: tuple[str, ...] = ()
+    device_bytes: int | None = None
 
     @property
     def demand_milli(self) -> int:
@@ -78,28 +106,65 @@ def fits(ask: Ask, room: Room) -> bool:
         return True
     if ask.models and room.model not in ask.models:
         return False
-    return sum(free >= ask.milli for free in room.devices) >= ask.devices
+    if not room.device_bytes:
+        return sum(free >= ask.milli for free in room.devices) >= ask.devices
+    return len(able(ask, room)) >= ask.devices
+
+
+def able(ask: Ask, room: Room) -> list[int]:
+    """List the devices of a node that have room for the part of each that a request asks for."""
+    milli = ask.milli
+    if not room.device_bytes or room.frame is None:
+        return [index for index, free in enumerate(room.devices) if free >= milli]
+    return [
+        index
+        for index, free in enumerate(room.devices)
+        if free >= milli and room.device_bytes[index] >= least_bytes(ask, room.frame, index)
+    ]
+
+
+def least_bytes(ask: Ask, frame: Frame, index: int) -> int:
+    """Return the memory that a request needs of a device, bytes."""
+    if ask.device_bytes is not None:
+        return ask.device_bytes
+    if frame.whole[index]:
+        return 1
+    return max(1, ask.milli * frame.sizes[index] // WHOLE_MILLI)
+
+
+def taken(ask: Ask, room: Room, index: int) -> tuple[int, int]:
+    """Return what a request takes of a device: thousandths and bytes, as rooms count them."""
+    frame = room.frame
+    if frame is None:
+        return ask.milli, 0
+    if frame.whole[index]:
+        return room.devices[index], room.device_bytes[index]
+    return ask.milli, least_bytes(ask, frame, index)
 
 
 def tightest(ask: Ask, room: Room) -> tuple[int, ...]:
-    """Choose devices on a node where a request fits: the fullest for a part, the first idle for wholes."""
-    able = [(free, index) for index, free in enumerate(room.devices) if free >= ask.milli]
-    if ask.fractional:
-        return (min(able)[1],)
-    return tuple(index for _, index in able[: ask.devices])
+    """Choose devices on a node where a request fits: the fullest, in compute and then in memory."""
+    found = able(ask, room)
+    if room.device_bytes:
+        found.sort(key=lambda index: (room.devices[index], room.device_bytes[index]))
+    elif ask.milli < WHOLE_MILLI:
+        found.sort(key=room.devices.__getitem__)
+    return tuple(sorted(found[: ask.devices]))
 
 
 def take(ask: Ask, room: Room, devices: tuple[int, ...]) -> Room:
     """Return what is left of a room after a request took its part of these devices."""
-    free = list(room.devices)
+    free, free_bytes = list(room.devices), list(room.device_bytes)
     for index in devices:
-        free[index] -= ask.milli
-    return Room(room.model, room.cpu_milli - ask.cpu_milli, room.memory_bytes - ask.memory_bytes, tuple(free))
-
-
-def give_back(ask: Ask, room: Room, devices: tuple[int, ...]) -> Room:
-    """Undo `take`."""
-    free = list(room.devices)
-    for index in devices:
-        free[index] += ask.milli
-    return Room(room.model, room.cpu_milli + ask.cpu_milli, room.memory_bytes + ask.memory_bytes, tuple(free))
+        milli, size = taken(ask, room, index)
+        free[index] -= milli
+        if free_bytes:
+            free_bytes[index] -= size
+    return Room(
+        room.model,
+        room.cpu_milli - ask.cpu_milli,
+        room.memory_bytes - ask.memory_bytes,
+        tuple(free),
+        tuple(free_bytes),
+        room.frame,
+    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from jupyter_gpupool.core.placement.demand import Demand, stranded
-from jupyter_gpupool.core.placement.rooms import Ask, Room, take
+from jupyter_gpupool.core.placement.rooms import Ask, Room, able, take, taken
 from jupyter_gpupool.core.policies.score import Scored
 from jupyter_gpupool.core.policies.score.strand import strand
 
@@ -38,9 +38,10 @@ def _cheapest(ask: Ask, room: Room, demand: Demand) -> tuple[tuple[int, ...], fl
     if not ask.devices:
         return (), 0.0
     worth = demand.worth
-    bills = sorted(
-        (worth[free] - worth[free - ask.milli] + _LEFT_COST * (free - ask.milli) / 1000, index)
-        for index, free in enumerate(room.devices)
-        if free >= ask.milli
-    )[: ask.devices]
-    return tuple(sorted(index for _, index in bills)), sum(bill for bill, _ in bills)
+    bills = []
+    for index in able(ask, room):
+        free = room.devices[index]
+        bill = worth[free] - worth[free - taken(ask, room, index)[0]] + _LEFT_COST * (free - ask.milli) / 1000
+        bills.append((bill, room.device_bytes[index] if room.device_bytes else 0, index))
+    bills = sorted(bills)[: ask.devices]
+    return tuple(sorted(index for _, _, index in bills)), sum(bill for bill, _, _ in bills)

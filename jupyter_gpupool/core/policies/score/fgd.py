@@ -10,7 +10,7 @@ import math
 from functools import lru_cache
 
 from jupyter_gpupool.core.placement.demand import Demand, Shape
-from jupyter_gpupool.core.placement.rooms import Ask, Room, take, tightest
+from jupyter_gpupool.core.placement.rooms import Ask, Room, able, take, tightest
 from jupyter_gpupool.core.policies.score import Scored
 
 
@@ -19,7 +19,7 @@ def fgd(ask: Ask, room: Room, demand: Demand) -> Scored:
     before = fragmentation(room, demand.typical)
     choices: list[tuple[int, ...]] = [tightest(ask, room) if ask.devices else ()]
     if ask.fractional:
-        choices = [(index,) for index, free in enumerate(room.devices) if free >= ask.milli]
+        choices = [(index,) for index in able(ask, room)]
     best = Scored(-1, ())
     for devices in choices:
         gained = round(before - fragmentation(take(ask, room, devices), demand.typical), 6)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from jupyter_gpupool.core.placement.demand import Demand
-from jupyter_gpupool.core.placement.rooms import Ask, Room
+from jupyter_gpupool.core.placement.rooms import Ask, Room, able
 from jupyter_gpupool.core.policies.score import Scored
 
 
 def first_fit(ask: Ask, room: Room, demand: Demand) -> Scored:
     """Score all nodes alike, and take the lowest device that fits."""
-    able = [index for index, free in enumerate(room.devices) if free >= ask.milli]
-    return Scored(0, tuple(able[: ask.devices]))
+    return Scored(0, tuple(able(ask, room)[: ask.devices]))

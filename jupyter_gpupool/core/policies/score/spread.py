@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jupyter_gpupool.core.placement.demand import Demand
-from jupyter_gpupool.core.placement.rooms import Ask, Room, tightest
+from jupyter_gpupool.core.placement.rooms import Ask, Room, able, tightest
 from jupyter_gpupool.core.policies.score import Scored
 
 
@@ -13,5 +13,5 @@ def spread(ask: Ask, room: Room, demand: Demand) -> Scored:
         return Scored(room.cpu_milli, ())
     if not ask.fractional:
         return Scored(room.free_milli, tightest(ask, room))
-    most = max(room.devices)
-    return Scored(most * 10_000 + room.free_milli, (room.devices.index(most),))
+    most, index = max((room.devices[index], -index) for index in able(ask, room))
+    return Scored(most * 10_000 + room.free_milli, (-index,))

@@ -18,5 +18,5 @@ def strand(ask: Ask, room: Room, demand: Demand) -> Scored:
     after = take(ask, room, devices)
     cost = stranded(after, demand.cores_per_device) - stranded(room, demand.cores_per_device)
     if ask.devices == 1:
-        cost += after.devices[devices[0]] / 1000
+        cost += (room.devices[devices[0]] - ask.milli) / 1000
     return Scored(math.floor(_STEPS * -cost), devices)
