@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from jupyter_gpupool.core.policies.order import AGING_MS
+from jupyter_gpupool.core.quotas.model import Quotas
+
+#: After which half of the usage is forgotten, where nothing is configured: 4 hours.
+HALF_LIFE_MS = 4 * 3_600_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,6 +29,25 @@ class PoolConfig:
         How long an agent may take to confirm a detach before the device is quarantined.
     agent_grace_ms : int
         How long an agent may be away before its leases end.
+    quotas : Quotas
+        What owners and groups may have, and deserve.
+    half_life_ms : int
+        After how long half of an owner's usage is forgotten.
+    aging_ms : int
+        After how long an owner's oldest request comes before those of others.
+    evict : str
+        Name of the policy that chooses which leases are taken back (``policies/evict``).
+    reclaim_idle_ms : int or None
+        After how long without any activity a lease may be taken back for somebody who waits; None for never.
+    release_idle_ms : int or None
+        After how long without any activity it is taken back though nobody waits; None for never.
+    notice_ms : int
+        How long its holder knows that before it happens.
+    least_run_ms : int
+        For how long after its grant a lease is not taken back, whatever happens.
+    preempt : bool
+        Whether leases that are in use are taken back from owners who have more than they deserve, for owners
+        who have less, or whose request is of a higher class.
     """
 
     order: str = "fifo"
@@ -31,3 +56,12 @@ class PoolConfig:
     restart_grace_ms: int = 10_000
     ending_ms: int = 30_000
     agent_grace_ms: int = 15_000
+    quotas: Quotas = field(default_factory=Quotas)
+    half_life_ms: int = HALF_LIFE_MS
+    aging_ms: int = AGING_MS
+    evict: str = "longest_idle"
+    reclaim_idle_ms: int | None = None
+    release_idle_ms: int | None = None
+    notice_ms: int = 60_000
+    least_run_ms: int = 0
+    preempt: bool = True

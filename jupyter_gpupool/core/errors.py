@@ -58,6 +58,12 @@ class DoesNotFitNow(RequestRefused):
     code = "does_not_fit_now"
 
 
+class QuotaExceeded(RequestRefused):
+    """Raised when a quota does not allow it. The message says whose quota it is, and what would fit."""
+
+    code = "quota_exceeded"
+
+
 class AlreadyHolds(RequestRefused):
     """Raised when the holder already has a lease of that device kind. Resize it instead."""
 

@@ -13,6 +13,9 @@ from jupyter_gpupool.core.config import PoolConfig
 from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.core.leases import Lease, Share, Want
 from jupyter_gpupool.core.policies.order import Standing
+from jupyter_gpupool.core.quotas import ask
+from jupyter_gpupool.core.quotas.book import Book
+from jupyter_gpupool.core.quotas.usage import OwnerUsage
 
 if TYPE_CHECKING:
     from jupyter_gpupool.core.ledger import Ledger
@@ -31,6 +34,12 @@ class StandingsBook(Protocol):
     def of(self, owners: Iterable[str], now_ms: int) -> Mapping[str, Standing]:
         """Say how some owners stand at a pool time."""
 
+    def tick(self, now_ms: int, wall_ms: int) -> None:
+        """Take over one moment in pool time and UTC; every event is one."""
+
+    def rows(self, owners: Iterable[str] | None = None) -> list[OwnerUsage]:
+        """Return what must be written down of some owners (of all)."""
+
 
 class NoStandings:
     """What is kept of owners where nothing depends on it."""
@@ -45,14 +54,29 @@ class NoStandings:
         """Say that owners stand alike."""
         return {}
 
+    def tick(self, now_ms: int, wall_ms: int) -> None:
+        """Take over one moment."""
 
-def standings_book(config: PoolConfig) -> StandingsBook:
-    """Make the book for a pool; `Ledger.put` calls its ``note`` for every change of a lease."""
-    return NoStandings()
+    def rows(self, owners: Iterable[str] | None = None) -> list[OwnerUsage]:
+        """Return nothing."""
+        return []
+
+
+def standings_book(config: PoolConfig, usage: Iterable[OwnerUsage] = ()) -> StandingsBook:
+    """Make the book for a pool; `Ledger.put` calls its ``note`` for every change of a lease.
+
+    Parameters
+    ----------
+    config : PoolConfig
+        The pool's rules.
+    usage : iterable of OwnerUsage
+        What the journal says that owners have used.
+    """
+    return Book(config.quotas, half_life_ms=config.half_life_ms, aging_ms=config.aging_ms, usage=usage)
 
 
 def check_request(turn: Turn, owner: str, want: Want) -> Want:
-    """See that an owner's quotas allow a request, on the sum over the owner; a new one is not in it yet.
+    """See that an owner's quotas could allow a request at all; what would fit later may wait.
 
     Returns
     -------
@@ -62,16 +86,32 @@ def check_request(turn: Turn, owner: str, want: Want) -> Want:
     Raises
     ------
     QuotaExceeded
-        If they do not; the message names the limit, whose it is, what is used, and what would fit.
+        If they never could; the message names the limit, whose it is, what is used, and what would fit.
     """
-    return want
+    return ask.check_request(turn, owner, want)
+
+
+def check_now(turn: Turn, owner: str, want: Want) -> None:
+    """See that an owner's quotas allow a request now, for who would not wait.
+
+    Raises
+    ------
+    QuotaExceeded
+        If they do not.
+    """
+    ask.check_now(turn, owner, want)
 
 
 def may_grant(
     ledger: Ledger, config: PoolConfig, lease: Lease, shares: tuple[Share, ...], now_ms: int
 ) -> bool:
     """Whether the quotas allow that a request gets these shares now; else it goes on waiting, by policy."""
-    return True
+    return ask.may_grant(ledger, lease, shares, now_ms)
+
+
+def quota_reason(ledger: Ledger, config: PoolConfig, lease: Lease, now_ms: int) -> str:
+    """Say which quota keeps a request from being granted, as a clause; empty when none does."""
+    return ask.reason(ledger, lease, now_ms)
 
 
 def check_resize(turn: Turn, lease: Lease, shares: tuple[Share, ...]) -> None:
@@ -82,6 +122,18 @@ def check_resize(turn: Turn, lease: Lease, shares: tuple[Share, ...]) -> None:
     QuotaExceeded
         If they do not.
     """
+    ask.check_resize(turn, lease, shares)
+
+
+def check_pin(turn: Turn, lease: Lease) -> None:
+    """See that the quotas allow that one more lease is pinned.
+
+    Raises
+    ------
+    QuotaExceeded
+        If they do not.
+    """
+    ask.check_pin(turn, lease)
 
 
 def expected_end_ms(ledger: Ledger, lease: Lease) -> int | None:

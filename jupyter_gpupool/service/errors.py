@@ -19,6 +19,7 @@ STATUS = {
     "method_not_allowed": 405,
     "already_holds": 409,
     "does_not_fit_now": 409,
+    "quota_exceeded": 409,
     "illegal_transition": 409,
     "limits_refused": 409,
     "idempotency_conflict": 409,

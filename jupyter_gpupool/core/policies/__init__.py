@@ -10,12 +10,13 @@ from typing import TypeVar
 
 from jupyter_gpupool.core.errors import InvalidValue
 from jupyter_gpupool.core.policies.order import OrderPolicy
+from jupyter_gpupool.core.policies.order.fair import fair
 from jupyter_gpupool.core.policies.order.fifo import fifo
 from jupyter_gpupool.core.policies.place import PlacePolicy
 from jupyter_gpupool.core.policies.place.best_fit import best_fit
 
 #: Queue orders by the name an administrator writes (``PoolConfig.order``).
-ORDERS: Mapping[str, OrderPolicy] = {"fifo": fifo}
+ORDERS: Mapping[str, OrderPolicy] = {"fair": fair, "fifo": fifo}
 #: Placements by the name an administrator writes (``PoolConfig.place``).
 PLACEMENTS: Mapping[str, PlacePolicy] = {"best_fit": best_fit}
 

@@ -7,7 +7,9 @@ from the grant until nothing of the lease is left.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
+from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.core.leases import HOLDING, Lease
 
 
@@ -38,3 +40,34 @@ def usage_by_owner(leases: Iterable[Lease], now_ms: int) -> dict[str, int]:
     for lease in leases:
         totals[lease.owner] = totals.get(lease.owner, 0) + usage_until(lease, now_ms)
     return totals
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OwnerUsage:
+    """What is written down of one owner and kind of device; from then on the held leases say the rest.
+
+    Attributes
+    ----------
+    owner : str
+        The owner.
+    kind : DeviceKind
+        The kind of device.
+    at_ms : int
+        Pool time of the last change of what the owner holds.
+    used_milli_ms : int
+        Usage up to then that has faded: thousandths of a device x milliseconds.
+    attained_milli_ms : int
+        Usage up to then since the owner was last idle.
+    week_start_ms : int
+        When the week of the next number began: UTC, milliseconds since the epoch; 0 for none.
+    week_milli_ms : int
+        Usage in that week, up to then.
+    """
+
+    owner: str
+    kind: DeviceKind
+    at_ms: int
+    used_milli_ms: int
+    attained_milli_ms: int
+    week_start_ms: int
+    week_milli_ms: int

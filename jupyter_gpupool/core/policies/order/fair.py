@@ -1,0 +1,93 @@
+"""Fair: what is deserved first, then the surplus by weight, then who has used least.
+
+In this order decide: an owner's oldest request that has waited too long (so that nothing starves, and nobody
+gets ahead by asking often); whether the groups and the owner are below what they deserve, and how full their
+fair share is, in quarters; the priority class, whose advantage is used up by holding; faded usage, in powers
+of two; how much the owner has got since being idle, in three levels; and arrival.
+
+Rule of this module: every criterion is coarse, so that the next one has a say among those who are alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from jupyter_gpupool.core.leases import Lease
+from jupyter_gpupool.core.policies.order import Part, Standing
+from jupyter_gpupool.core.policies.order.classes import rank
+
+#: Shares are compared in so many parts, and beyond so many fair shares all are alike.
+_PARTS, _MOST = 4, 64
+#: Usage below this is none: one device for a minute, thousandths of a device x milliseconds.
+_UNIT_MILLI_MS = 1000 * 60_000
+#: Levels of attained service begin here: a device for 15 minutes, and for 2 hours.
+_LEVELS_MILLI_MS = (15 * _UNIT_MILLI_MS, 120 * _UNIT_MILLI_MS)
+#: Whoever nothing is known of.
+_NOBODY = Standing()
+
+_Key = tuple[tuple[int, ...], tuple[tuple[int, int], ...], int, int, int, int, str]
+
+
+def fair(waiting: Sequence[Lease], now_ms: int, standings: Mapping[str, Standing]) -> Sequence[Lease]:
+    """Order requests by how their owners stand.
+
+    Parameters
+    ----------
+    waiting : sequence of Lease
+        The requests, in any order.
+    now_ms : int
+        Pool time.
+    standings : mapping of str to Standing
+        How owners stand; one that is missing has nothing and deserves nothing.
+
+    Returns
+    -------
+    sequence of Lease
+        All of them, first to be considered first.
+    """
+    prefixes: dict[tuple[str, object], tuple[tuple[tuple[int, int], ...], int, int]] = {}
+
+    def key(lease: Lease) -> _Key:
+        standing = standings.get(lease.owner, _NOBODY).of_kind(lease.want.kind)
+        whose = (lease.owner, lease.want.kind)
+        found = prefixes.get(whose)
+        if found is None:
+            found = prefixes[whose] = (_fullness(standing), _usage(standing), _level(standing))
+        fullness, usage, level = found
+        urgency = -rank(lease.want.priority, standing.urgent_ms)
+        aged = _aged(lease, now_ms, standing)
+        return aged, fullness, urgency, usage, level, lease.requested_ms, lease.id
+
+    return sorted(waiting, key=key)
+
+
+def _aged(lease: Lease, now_ms: int, standing: Standing) -> tuple[int, ...]:
+    """Put an owner's oldest request first when it is too old, among such by arrival."""
+    if lease.id == standing.oldest and now_ms - lease.requested_ms >= standing.aging_ms:
+        return (0, lease.requested_ms)
+    return (1,)
+
+
+def _fullness(standing: Standing) -> tuple[tuple[int, int], ...]:
+    """Say, from the outermost group to the owner, who is below what they deserve, and how full they are."""
+    own = Part(standing.held_milli, standing.deserved_milli, standing.fair_milli)
+    return tuple(_part(it) for it in (*standing.above, own))
+
+
+def _part(part: Part) -> tuple[int, int]:
+    held, deserved, fair_milli = part
+    if held < deserved:
+        return 0, held * _PARTS // deserved
+    if not held:
+        return 1, 0
+    return 1, min(held * _PARTS // fair_milli, _MOST) if fair_milli else _MOST
+
+
+def _usage(standing: Standing) -> int:
+    """Return faded usage by weight, as a power of two."""
+    weighted = standing.used_milli_ms * 1000 // standing.weight_milli
+    return (weighted // _UNIT_MILLI_MS).bit_length()
+
+
+def _level(standing: Standing) -> int:
+    return sum(standing.attained_milli_ms >= it for it in _LEVELS_MILLI_MS)

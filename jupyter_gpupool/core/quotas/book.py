@@ -1,0 +1,348 @@
+"""The book: how every owner and group stands, kept up to date lease by lease.
+
+Rules of this module: it follows the ledger and decides nothing. A lease counts as what was asked for, so that
+who gets a MIG instance that is larger is not charged for it; while it is resized, the larger of old and new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from jupyter_gpupool.core.devices import DeviceKind
+from jupyter_gpupool.core.leases import HOLDING, Lease, LeaseState, Priority
+from jupyter_gpupool.core.policies.order import AGING_MS, Part, Standing
+from jupyter_gpupool.core.quotas.lines import Calendar, Line, Oldest, Reading
+from jupyter_gpupool.core.quotas.model import Quotas, Rules
+from jupyter_gpupool.core.quotas.usage import OwnerUsage
+from jupyter_gpupool.core.quotas.water import Claim, Level
+from jupyter_gpupool.core.quotas.weeks import Week
+
+#: Standings are as of a moment that is at most so long ago, so that few are worked out anew, milliseconds.
+STEP_MS = 5_000
+
+
+class Counted(NamedTuple):
+    """What one lease counts for.
+
+    Attributes
+    ----------
+    kind : DeviceKind or None
+        Kind of device; None while it is not known.
+    held_milli, held_bytes : int
+        Compute and memory that it holds.
+    queued_milli : int
+        Compute that it waits for.
+    urgent : bool
+        True when it is held with high priority.
+    pinned : bool
+        True when it is held and pinned.
+    """
+
+    kind: DeviceKind | None = None
+    held_milli: int = 0
+    held_bytes: int = 0
+    queued_milli: int = 0
+    urgent: bool = False
+    pinned: bool = False
+
+    @property
+    def held(self) -> bool:
+        """Whether anything is held."""
+        return self.held_milli > 0
+
+
+#: What is not there counts for nothing.
+_NONE = Counted()
+
+
+def counted(lease: Lease | None) -> Counted:
+    """Say what a lease counts for; nothing when there is none, or it has ended."""
+    if lease is None:
+        return _NONE
+    want = lease.want
+    if lease.state is LeaseState.QUEUED:
+        return Counted(want.kind, queued_milli=want.compute_milli * want.count)
+    if lease.state not in HOLDING:
+        return _NONE
+    milli, memory = want.compute_milli, sum(share.memory_bytes for share in lease.shares)
+    if lease.pending:
+        milli = max(milli, lease.pending[0].compute_milli)
+        memory = max(memory, sum(share.memory_bytes for share in lease.pending))
+    urgent = want.priority is Priority.HIGH
+    return Counted(want.kind, milli * want.count, memory, urgent=urgent, pinned=lease.pinned)
+
+
+class _Owner:
+    """What is known of one owner."""
+
+    __slots__ = ("groups", "leases", "lines", "pins", "queued", "rules", "shown", "urgent")
+
+    def __init__(self, rules: Rules, groups: tuple[str, ...]) -> None:
+        self.rules = rules
+        #: Groups, from the outermost.
+        self.groups = groups
+        self.lines: dict[DeviceKind, Line] = {}
+        self.leases = 0
+        self.pins = 0
+        self.queued: dict[DeviceKind | None, Oldest] = {}
+        self.urgent: dict[DeviceKind, Oldest] = {}
+        #: Standings as they were last shown, with what they depend on.
+        self.shown: dict[DeviceKind, tuple[object, Standing]] = {}
+
+
+class Book:
+    """How owners and groups stand.
+
+    Parameters
+    ----------
+    quotas : Quotas
+        The rules.
+    half_life_ms : int
+        After which half of the usage is forgotten.
+    aging_ms : int
+        After how long a request counts as aged.
+    usage : iterable of OwnerUsage
+        What was written down; the leases that were held then must be noted before the first `tick`.
+    """
+
+    def __init__(
+        self,
+        quotas: Quotas,
+        *,
+        half_life_ms: int,
+        aging_ms: int = AGING_MS,
+        usage: Iterable[OwnerUsage] = (),
+    ) -> None:
+        self.quotas = quotas
+        self._aging_ms = aging_ms
+        self._calendar = Calendar(quotas.time_zone, half_life_ms)
+        self._now_ms = 0
+        self._owners: dict[str, _Owner] = {}
+        #: Lines of groups; that of the pool has an empty name.
+        self._groups: dict[str, dict[DeviceKind, Line]] = {}
+        self._group_leases: dict[str, int] = {}
+        self._capacity: dict[DeviceKind, int] = {}
+        for row in usage:
+            week = Week(row.week_start_ms, row.week_start_ms)
+            if row.week_start_ms:
+                week = self._calendar.week(row.week_start_ms)
+            read = Reading(row.used_milli_ms, row.attained_milli_ms, week, row.week_milli_ms)
+            owner = self._owner(row.owner)
+            owner.lines[row.kind] = Line(row.at_ms, read)
+            for name in owner.groups:
+                self._group(name, row.kind)
+
+    # --- what happens ---------------------------------------------------------------------------
+
+    def tick(self, now_ms: int, wall_ms: int) -> None:
+        """Take over one moment in both times."""
+        first = not self._calendar.known
+        self._calendar.set(now_ms, wall_ms)
+        self._now_ms = max(self._now_ms, now_ms)
+        if first:
+            self._add_up()
+
+    def _add_up(self) -> None:
+        """Begin to count for groups: the sum of what their owners have used this week."""
+        this = self._calendar.week(self._calendar.wall_ms(self._now_ms) or 0)
+        for name, lines in self._groups.items():
+            for kind, group in lines.items():
+                owners = [it for it in self._owners.values() if name in it.groups and kind in it.lines]
+                used = sum(self.week_of_line(it.lines[kind], self._now_ms) for it in owners)
+                group.read, group.at_ms = Reading(week=this, week_milli_ms=used), self._now_ms
+
+    def capacity(self, milli: Mapping[DeviceKind, int]) -> None:
+        """Take over how much compute the pool has of each kind, thousandths of devices."""
+        self._capacity = dict(milli)
+
+    def note(self, before: Lease | None, after: Lease | None) -> None:
+        """Take over one change of one lease; None for one that is new, or has ended."""
+        old, new = counted(before), counted(after)
+        if old == new:
+            return
+        lease = after or before
+        if lease is None:
+            return
+        owner = self._owner(lease.owner)
+        self._note_ages(owner, lease, old, new)
+        owner.leases += new.held - old.held
+        owner.pins += new.pinned - old.pinned
+        for name in owner.groups:
+            self._group_leases[name] = self._group_leases.get(name, 0) + new.held - old.held
+        if old.kind is not new.kind and old.kind is not None:
+            self._count(owner, old.kind, lease, old, _NONE)
+            old = _NONE
+        kind = new.kind or old.kind
+        if kind is not None:
+            self._count(owner, kind, lease, old, new)
+
+    def _note_ages(self, owner: _Owner, lease: Lease, old: Counted, new: Counted) -> None:
+        if old.queued_milli:
+            owner.queued[old.kind].drop(lease.id)
+        if new.queued_milli:
+            owner.queued.setdefault(new.kind, Oldest()).add(lease.requested_ms, lease.id)
+        kind = new.kind or old.kind
+        if old.urgent != new.urgent and kind is not None:
+            leases = owner.urgent.setdefault(kind, Oldest())
+            if new.urgent:
+                leases.add(lease.granted_ms or 0, lease.id)
+            else:
+                leases.drop(lease.id)
+
+    def _count(self, owner: _Owner, kind: DeviceKind, lease: Lease, old: Counted, new: Counted) -> None:
+        line = owner.lines.get(kind)
+        if line is None:
+            line = owner.lines[kind] = Line(self._now_ms)
+        lines = [line, *(self._group(name, kind) for name in reversed(owner.groups))]
+        # before the first tick leases come from the journal, in the order of their grants
+        now_ms = self._now_ms if self._calendar.known else lease.granted_ms or 0
+        milli, memory = new.held_milli - old.held_milli, new.held_bytes - old.held_bytes
+        for each in lines:
+            if milli or memory:
+                each.hold(milli, memory, now_ms, self._calendar)
+            each.queued_milli += new.queued_milli - old.queued_milli
+        self._claim(owner, kind, lines)
+
+    def _claim(self, owner: _Owner, kind: DeviceKind, lines: list[Line]) -> None:
+        """Pass on what an owner asks for, from group to group up to the pool."""
+        rules = [owner.rules, *(self.quotas.by_name[name].rules for name in reversed(owner.groups))]
+        above = [*lines[1:], self._group("", kind)]
+        asked = lines[0].held_milli + lines[0].queued_milli
+        for line, said, parent in zip(lines, rules, above, strict=True):
+            most, deserved = said.limits.compute_milli.of(kind), said.deserved_milli.of(kind)
+            if line is not lines[0]:
+                asked = line.asked_below
+                # a group of which nothing is said deserves what those in it do
+                deserved = line.below.base if deserved is None else deserved
+            asked = asked if most is None else min(most, asked)
+            base = min(asked, deserved or 0)
+            claim = Claim(base, asked - base, said.weight_milli) if asked else None
+            was = line.claim
+            if claim == was:
+                return
+            line.claim = claim
+            parent.below.replace(was, claim)
+            parent.asked_below += (asked if claim else 0) - (was.base + was.need if was else 0)
+
+    def _owner(self, name: str) -> _Owner:
+        owner = self._owners.get(name)
+        if owner is None:
+            groups = tuple(group for group, _ in self.quotas.chain(name)[:0:-1])
+            owner = self._owners[name] = _Owner(self.quotas.rules_of(name), groups)
+        return owner
+
+    def _group(self, name: str, kind: DeviceKind) -> Line:
+        lines = self._groups.setdefault(name, {})
+        line = lines.get(kind)
+        if line is None:
+            line = lines[kind] = Line(self._now_ms)
+        return line
+
+    # --- what can be seen -----------------------------------------------------------------------
+
+    @property
+    def default_kind(self) -> DeviceKind:
+        """The kind that standings are about where none is named: CUDA where there is any, else CPU."""
+        return DeviceKind.CUDA if self._capacity.get(DeviceKind.CUDA) else DeviceKind.CPU
+
+    def of(self, owners: Iterable[str], now_ms: int) -> Mapping[str, Standing]:
+        """Say how some owners stand at a pool time."""
+        found = {}
+        for name in owners:
+            owner = self._owners.get(name)
+            if owner is not None:
+                found[name] = self._standing(owner, now_ms)
+        return found
+
+    def _standing(self, owner: _Owner, now_ms: int) -> Standing:
+        kinds = {kind: self._of_kind(owner, kind, now_ms) for kind in owner.lines}
+        main = kinds.get(self.default_kind)
+        if main is None:
+            deserved = owner.rules.deserved_milli.of(self.default_kind) or 0
+            main = Standing(
+                deserved_milli=deserved, weight_milli=owner.rules.weight_milli, aging_ms=self._aging_ms
+            )
+        unsettled = owner.queued.get(None)
+        first = unsettled.first() if unsettled else None
+        if first is not None:
+            main = main._replace(oldest=first[1])
+        return main._replace(kinds=kinds)
+
+    def _of_kind(self, owner: _Owner, kind: DeviceKind, now_ms: int) -> Standing:
+        line = owner.lines[kind]
+        # the moment follows from the line and the time alone, whoever asked before
+        as_of_ms = max(line.at_ms, now_ms - now_ms % STEP_MS)
+        above, level = self._down(owner, kind)
+        queued, urgent = owner.queued.get(kind), owner.urgent.get(kind)
+        oldest, since = queued.first() if queued else None, urgent.first() if urgent else None
+        depends = (as_of_ms, line.at_ms, line.held_milli, line.claim, above, level, oldest, since)
+        shown = owner.shown.get(kind)
+        if shown is not None and shown[0] == depends:
+            return shown[1]
+        read = line.look(as_of_ms, self._calendar)
+        standing = Standing(
+            held_milli=line.held_milli,
+            deserved_milli=owner.rules.deserved_milli.of(kind) or 0,
+            fair_milli=level.share(line.claim) if line.claim else 0,
+            used_milli_ms=read.used_milli_ms,
+            attained_milli_ms=read.attained_milli_ms,
+            weight_milli=owner.rules.weight_milli,
+            above=above,
+            oldest=oldest[1] if oldest else "",
+            urgent_ms=max(0, as_of_ms - since[0]) if since else 0,
+            aging_ms=self._aging_ms,
+        )
+        owner.shown[kind] = (depends, standing)
+        return standing
+
+    def _down(self, owner: _Owner, kind: DeviceKind) -> tuple[tuple[Part, ...], Level]:
+        """Share out from the pool down to the group that an owner is in."""
+        level = self._group("", kind).below.level(self._capacity.get(kind, 0))
+        parts = []
+        for name in owner.groups:
+            line = self._group(name, kind)
+            fair = level.share(line.claim) if line.claim else 0
+            said = self.quotas.by_name[name].rules.deserved_milli.of(kind)
+            deserved = line.below.base if said is None else said
+            parts.append(Part(line.held_milli, deserved, fair))
+            level = line.below.level(fair)
+        return tuple(parts), level
+
+    def lines_of(self, name: str, kind: DeviceKind) -> Iterator[tuple[str, Rules, Line, int]]:
+        """Yield what counts for an owner: their own line, then those of their groups, innermost first.
+
+        Each with the group's name (empty for the owner), the rules, the line, and how many leases are held.
+        """
+        owner = self._owner(name)
+        line = owner.lines.get(kind)
+        yield "", owner.rules, line if line is not None else Line(self._now_ms), owner.leases
+        for group in reversed(owner.groups):
+            rules = self.quotas.by_name[group].rules
+            yield group, rules, self._group(group, kind), self._group_leases.get(group, 0)
+
+    def week_of_line(self, line: Line, now_ms: int) -> int:
+        """Return what a line has used this week, thousandths of a device x milliseconds."""
+        read, wall_ms = line.look(now_ms, self._calendar), self._calendar.wall_ms(now_ms)
+        return 0 if wall_ms is None or wall_ms >= read.week.end_ms else read.week_milli_ms
+
+    def pins(self, name: str) -> int:
+        """Return how many leases an owner has pinned."""
+        return self._owner(name).pins
+
+    def rows(self, owners: Iterable[str] | None = None) -> list[OwnerUsage]:
+        """Return what must be written down of some owners (of all), as of the last change of each."""
+        names = list(self._owners) if owners is None else [it for it in owners if it in self._owners]
+        return [
+            OwnerUsage(
+                owner=name,
+                kind=kind,
+                at_ms=line.at_ms,
+                used_milli_ms=line.read.used_milli_ms,
+                attained_milli_ms=line.read.attained_milli_ms,
+                week_start_ms=line.read.week.start_ms,
+                week_milli_ms=line.read.week_milli_ms,
+            )
+            for name in names
+            for kind, line in self._owners[name].lines.items()
+        ]
