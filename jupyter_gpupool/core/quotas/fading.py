@@ -11,8 +11,8 @@ from math import isqrt
 #: Fixed point of the tables.
 _BITS = 64
 _ONE = 1 << _BITS
-#: How finely half-lives are divided: 2**24 steps, as three digits of 8 bits.
-_DIGIT, _DIGITS = 8, 3
+#: How finely half-lives are divided: 2**32 steps, as four digits of 8 bits.
+_DIGIT, _DIGITS = 8, 4
 #: 1 / ln 2 in fixed point.
 _PER_LN2 = 26613026195688644983
 

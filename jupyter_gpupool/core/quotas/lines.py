@@ -7,7 +7,6 @@ later moment changes nothing.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
 from datetime import tzinfo
 from typing import NamedTuple
 
@@ -130,9 +129,9 @@ class Line:
         if milli:
             self.read = self.look(now_ms, calendar)
             self.at_ms = max(self.at_ms, now_ms)
-        if not self.held_milli:
-            self.read = self.read._replace(attained_milli_ms=0)
         self.held_milli += milli
+        if not self.held_milli and self.read.attained_milli_ms:
+            self.read = self.read._replace(attained_milli_ms=0)
         self.held_bytes += memory_bytes
 
 
@@ -162,7 +161,3 @@ class Oldest:
                 return since_ms, lease_id
             heapq.heappop(self._heap)
         return None
-
-
-#: What is counted for owners of whom nothing is known.
-NO_LINES: Mapping[object, Line] = {}
