@@ -73,6 +73,10 @@ def counted(lease: Lease | None) -> Counted:
     return Counted(want.kind, milli * want.count, memory, urgent=urgent, pinned=lease.pinned)
 
 
+#: How high the water stands where an owner is, below these groups.
+Water = tuple[tuple[Part, ...], Level]
+
+
 class _Owner:
     """What is known of one owner."""
 
@@ -87,8 +91,8 @@ class _Owner:
         self.pins = 0
         self.queued: dict[DeviceKind | None, Oldest] = {}
         self.urgent: dict[DeviceKind, Oldest] = {}
-        #: Standings as they were last shown, with what they depend on.
-        self.shown: dict[DeviceKind, tuple[object, Standing]] = {}
+        #: The standing as it was last shown, after what else than the owner it depends on.
+        self.shown: tuple[int, object, DeviceKind, Standing] | None = None
 
 
 class Book:
@@ -123,6 +127,7 @@ class Book:
         self._groups: dict[str, dict[DeviceKind, Line]] = {}
         self._group_leases: dict[str, int] = {}
         self._capacity: dict[DeviceKind, int] = {}
+        self._known_waters: dict[tuple[str, ...], dict[DeviceKind, Water]] = {}
         for row in usage:
             week = Week(row.week_start_ms, row.week_start_ms)
             if row.week_start_ms:
@@ -130,7 +135,7 @@ class Book:
             read = Reading(row.used_milli_ms, row.attained_milli_ms, week, row.week_milli_ms)
             owner = self._owner(row.owner)
             owner.lines[row.kind] = Line(row.at_ms, read)
-            for name in owner.groups:
+            for name in ("", *owner.groups):
                 self._group(name, row.kind)
 
     # --- what happens ---------------------------------------------------------------------------
@@ -165,6 +170,7 @@ class Book:
         if lease is None:
             return
         owner = self._owner(lease.owner)
+        owner.shown = None
         self._note_ages(owner, lease, old, new)
         owner.leases += new.held - old.held
         owner.pins += new.pinned - old.pinned
@@ -249,58 +255,92 @@ class Book:
     def of(self, owners: Iterable[str], now_ms: int) -> Mapping[str, Standing]:
         """Say how some owners stand at a pool time."""
         found = {}
+        step, main = now_ms // STEP_MS, self.default_kind
+        waters: dict[tuple[str, ...], dict[DeviceKind, Water]] = {}
         for name in owners:
             owner = self._owners.get(name)
-            if owner is not None:
-                found[name] = self._standing(owner, now_ms)
+            if owner is None:
+                continue
+            water = waters.get(owner.groups)
+            if water is None:
+                water = waters[owner.groups] = self._waters(owner.groups)
+            shown = owner.shown
+            if shown is None or shown[0] != step or shown[2] is not main:
+                found[name] = standing = self._standing(owner, now_ms, water, main)
+                owner.shown = (step, water, main, standing)
+            elif shown[1] is water:
+                found[name] = shown[3]
+            else:
+                found[name] = standing = self._at_other_level(owner, shown[3], now_ms, water, main)
+                owner.shown = (step, water, main, standing)
         return found
 
-    def _standing(self, owner: _Owner, now_ms: int) -> Standing:
-        kinds = {kind: self._of_kind(owner, kind, now_ms) for kind in owner.lines}
-        main = kinds.get(self.default_kind)
-        if main is None:
-            deserved = owner.rules.deserved_milli.of(self.default_kind) or 0
-            main = Standing(
-                deserved_milli=deserved, weight_milli=owner.rules.weight_milli, aging_ms=self._aging_ms
-            )
+    def _at_other_level(
+        self,
+        owner: _Owner,
+        was: Standing,
+        now_ms: int,
+        water: Mapping[DeviceKind, Water],
+        main: DeviceKind,
+    ) -> Standing:
+        """Return a standing of which only the part of the surplus may be another one."""
+        if was.kinds or main not in owner.lines:
+            return self._standing(owner, now_ms, water, main)
+        claim, (above, level) = owner.lines[main].claim, water[main]
+        fair = level.share(claim) if claim else 0
+        if fair == was.fair_milli and above == was.above:
+            return was
+        return Standing(*was[:2], fair, *was[3:6], above, was.oldest, was.urgent_ms, was.aging_ms)
+
+    def _waters(self, groups: tuple[str, ...]) -> dict[DeviceKind, Water]:
+        """Share out from the pool down to some groups; the same object as long as the result is the same."""
+        water = {kind: self._down(groups, kind) for kind in self._groups.get("", ())}
+        known = self._known_waters.get(groups)
+        if known != water:
+            known = self._known_waters[groups] = water
+        return known
+
+    def _standing(
+        self, owner: _Owner, now_ms: int, water: Mapping[DeviceKind, Water], main: DeviceKind
+    ) -> Standing:
+        kinds = {kind: self._of_kind(owner, kind, now_ms, water[kind]) for kind in owner.lines}
+        standing = kinds.get(main)
+        if standing is None:
+            deserved = owner.rules.deserved_milli.of(main) or 0
+            weight = owner.rules.weight_milli
+            standing = Standing(deserved_milli=deserved, weight_milli=weight, aging_ms=self._aging_ms)
         unsettled = owner.queued.get(None)
         first = unsettled.first() if unsettled else None
         if first is not None:
-            main = main._replace(oldest=first[1])
-        return main._replace(kinds=kinds)
+            return standing._replace(oldest=first[1], kinds=kinds)
+        return standing if len(kinds) == 1 and main in kinds else standing._replace(kinds=kinds)
 
-    def _of_kind(self, owner: _Owner, kind: DeviceKind, now_ms: int) -> Standing:
+    def _of_kind(self, owner: _Owner, kind: DeviceKind, now_ms: int, water: Water) -> Standing:
         line = owner.lines[kind]
+        above, level = water
         # the moment follows from the line and the time alone, whoever asked before
         as_of_ms = max(line.at_ms, now_ms - now_ms % STEP_MS)
-        above, level = self._down(owner, kind)
+        read = line.glance(as_of_ms, self._calendar)
         queued, urgent = owner.queued.get(kind), owner.urgent.get(kind)
         oldest, since = queued.first() if queued else None, urgent.first() if urgent else None
-        depends = (as_of_ms, line.at_ms, line.held_milli, line.claim, above, level, oldest, since)
-        shown = owner.shown.get(kind)
-        if shown is not None and shown[0] == depends:
-            return shown[1]
-        read = line.look(as_of_ms, self._calendar)
-        standing = Standing(
-            held_milli=line.held_milli,
-            deserved_milli=owner.rules.deserved_milli.of(kind) or 0,
-            fair_milli=level.share(line.claim) if line.claim else 0,
-            used_milli_ms=read.used_milli_ms,
-            attained_milli_ms=read.attained_milli_ms,
-            weight_milli=owner.rules.weight_milli,
-            above=above,
-            oldest=oldest[1] if oldest else "",
-            urgent_ms=max(0, as_of_ms - since[0]) if since else 0,
-            aging_ms=self._aging_ms,
+        return Standing(
+            line.held_milli,
+            owner.rules.deserved_milli.of(kind) or 0,
+            level.share(line.claim) if line.claim else 0,
+            read.used_milli_ms,
+            read.attained_milli_ms,
+            owner.rules.weight_milli,
+            above,
+            oldest[1] if oldest else "",
+            max(0, as_of_ms - since[0]) if since else 0,
+            self._aging_ms,
         )
-        owner.shown[kind] = (depends, standing)
-        return standing
 
-    def _down(self, owner: _Owner, kind: DeviceKind) -> tuple[tuple[Part, ...], Level]:
-        """Share out from the pool down to the group that an owner is in."""
+    def _down(self, groups: tuple[str, ...], kind: DeviceKind) -> Water:
+        """Share out one kind, from the pool down to some groups, from the outermost."""
         level = self._group("", kind).below.level(self._capacity.get(kind, 0))
         parts = []
-        for name in owner.groups:
+        for name in groups:
             line = self._group(name, kind)
             fair = level.share(line.claim) if line.claim else 0
             said = self.quotas.by_name[name].rules.deserved_milli.of(kind)

@@ -97,7 +97,10 @@ class Line:
         The sum of what those below it ask for.
     """
 
-    __slots__ = ("asked_below", "at_ms", "below", "claim", "held_bytes", "held_milli", "queued_milli", "read")
+    __slots__ = (
+        *("_seen", "asked_below", "at_ms", "below", "claim"),
+        *("held_bytes", "held_milli", "queued_milli", "read"),
+    )
 
     def __init__(self, at_ms: int = 0, read: Reading | None = None) -> None:
         self.held_milli = 0
@@ -108,6 +111,14 @@ class Line:
         self.claim: Claim | None = None
         self.below = Vessel()
         self.asked_below = 0
+        #: The last look, and when it was: it is the same for all that is asked at one moment.
+        self._seen: tuple[int, Reading] | None = None
+
+    def glance(self, now_ms: int, calendar: Calendar) -> Reading:
+        """Do what `look` does, for a moment that is asked about often."""
+        if self._seen is None or self._seen[0] != now_ms:
+            self._seen = (now_ms, self.look(now_ms, calendar))
+        return self._seen[1]
 
     def look(self, now_ms: int, calendar: Calendar) -> Reading:
         """Return what is used up to a moment that is not before the last change."""
@@ -129,6 +140,7 @@ class Line:
         if milli:
             self.read = self.look(now_ms, calendar)
             self.at_ms = max(self.at_ms, now_ms)
+            self._seen = None
         self.held_milli += milli
         if not self.held_milli and self.read.attained_milli_ms:
             self.read = self.read._replace(attained_milli_ms=0)

@@ -40,7 +40,7 @@ class Level(NamedTuple):
     Attributes
     ----------
     base, of_base : int
-        So much of what is deserved is given, of so much.
+        So much of what is deserved is given, of so much; 0 and 0 when all of it is.
     surplus, weight : int
         So much of the surplus is given to so much weight; a weight of 0 when everybody gets all.
     """
@@ -57,6 +57,10 @@ class Level(NamedTuple):
         if not self.weight:
             return claim.base + claim.need
         return claim.base + min(claim.need, self.surplus * claim.weight // self.weight)
+
+
+#: The level at which everybody gets all.
+ENOUGH = Level(0, 0, 0, 0)
 
 
 class Vessel:
@@ -106,7 +110,7 @@ class Vessel:
         return self._level
 
     def _fill(self, available: int) -> Level:
-        if available <= self.base:
+        if available < self.base:
             return Level(available, self.base, 0, 1)
         surplus, weight = available - self.base, self.weight
         for key in self._keys:
@@ -114,4 +118,5 @@ class Vessel:
                 break
             need, of_weight = self._at[key]
             surplus, weight = surplus - need, weight - of_weight
-        return Level(self.base, self.base, surplus, weight)
+        # where everybody gets all, it stays the same level whatever is left
+        return Level(0, 0, surplus, weight) if weight else ENOUGH

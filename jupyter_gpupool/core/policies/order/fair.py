@@ -11,6 +11,7 @@ Rule of this module: every criterion is coarse, so that the next one has a say a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import inf
 
 from jupyter_gpupool.core.leases import Lease
 from jupyter_gpupool.core.policies.order import Part, Standing
@@ -25,7 +26,9 @@ _LEVELS_MILLI_MS = (15 * _UNIT_MILLI_MS, 120 * _UNIT_MILLI_MS)
 #: Whoever nothing is known of.
 _NOBODY = Standing()
 
-_Key = tuple[tuple[int, ...], tuple[tuple[int, int], ...], int, int, int, int, str]
+#: What is the same for all requests of one owner and kind: fullness, usage and level.
+_Alike = tuple[tuple[tuple[int, int], ...], int, int]
+_Key = tuple[float, tuple[tuple[int, int], ...], int, int, int, int, str]
 
 
 def fair(waiting: Sequence[Lease], now_ms: int, standings: Mapping[str, Standing]) -> Sequence[Lease]:
@@ -45,33 +48,36 @@ def fair(waiting: Sequence[Lease], now_ms: int, standings: Mapping[str, Standing
     sequence of Lease
         All of them, first to be considered first.
     """
-    prefixes: dict[tuple[str, object], tuple[tuple[tuple[int, int], ...], int, int]] = {}
+    alike: dict[tuple[str, object], tuple[Standing, _Alike]] = {}
 
     def key(lease: Lease) -> _Key:
-        standing = standings.get(lease.owner, _NOBODY).of_kind(lease.want.kind)
-        whose = (lease.owner, lease.want.kind)
-        found = prefixes.get(whose)
+        want = lease.want
+        whose = (lease.owner, want.kind)
+        found = alike.get(whose)
         if found is None:
-            found = prefixes[whose] = (_fullness(standing), _usage(standing), _level(standing))
-        fullness, usage, level = found
-        urgency = -rank(lease.want.priority, standing.urgent_ms)
+            standing = standings.get(lease.owner, _NOBODY).of_kind(want.kind)
+            found = alike[whose] = (standing, (_fullness(standing), _usage(standing), _level(standing)))
+        standing, (fullness, usage, level) = found
+        urgency = -rank(want.priority, standing.urgent_ms)
         aged = _aged(lease, now_ms, standing)
         return aged, fullness, urgency, usage, level, lease.requested_ms, lease.id
 
     return sorted(waiting, key=key)
 
 
-def _aged(lease: Lease, now_ms: int, standing: Standing) -> tuple[int, ...]:
+def _aged(lease: Lease, now_ms: int, standing: Standing) -> float:
     """Put an owner's oldest request first when it is too old, among such by arrival."""
-    if lease.id == standing.oldest and now_ms - lease.requested_ms >= standing.aging_ms:
-        return (0, lease.requested_ms)
-    return (1,)
+    if now_ms - lease.requested_ms >= standing.aging_ms and lease.id == standing.oldest:
+        return lease.requested_ms
+    return inf
 
 
 def _fullness(standing: Standing) -> tuple[tuple[int, int], ...]:
     """Say, from the outermost group to the owner, who is below what they deserve, and how full they are."""
     own = Part(standing.held_milli, standing.deserved_milli, standing.fair_milli)
-    return tuple(_part(it) for it in (*standing.above, own))
+    if not standing.above:
+        return (_part(own),)
+    return tuple([_part(it) for it in (*standing.above, own)])
 
 
 def _part(part: Part) -> tuple[int, int]:
