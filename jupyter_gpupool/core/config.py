@@ -20,7 +20,7 @@ class PoolConfig:
     order : str
         Name of the queue order (``policies/order``).
     place : str
-        Name of the placement policy (``policies/place``).
+        Name of the placement policy (``policies/score``).
     attach_ms : int
         How long a granted lease waits for its holder.
     restart_grace_ms : int
@@ -51,7 +51,7 @@ class PoolConfig:
     """
 
     order: str = "fifo"
-    place: str = "best_fit"
+    place: str = "bid_price"
     attach_ms: int = 60_000
     restart_grace_ms: int = 10_000
     ending_ms: int = 30_000

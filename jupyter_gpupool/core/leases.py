@@ -309,6 +309,8 @@ class Lease:
         Pool time at which it will be taken back; None when it will not.
     notice_detail : str
         Why, in words.
+    notice_idle : bool
+        True when that is because it is idle, so that its holder keeps it by doing something.
     """
 
     id: str
@@ -338,6 +340,7 @@ class Lease:
     pinned: bool = False
     notice_ms: int | None = None
     notice_detail: str = ""
+    notice_idle: bool = False
 
 
 _S, _E = LeaseState, LeaseEvent

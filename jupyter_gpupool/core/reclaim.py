@@ -1,0 +1,269 @@
+"""Taking leases back, lazily: only for somebody who waits and is entitled, and never without notice.
+
+Rules of this module: each look plans anew, from what is, how the requests that wait are served; whom the plan
+needs is told, whom it needs no more is told that, and whoever was told for long enough is taken. Only as many
+as the plan needs are ever told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from jupyter_gpupool.core import hooks
+from jupyter_gpupool.core.entitlement import Entitlement, Ground
+from jupyter_gpupool.core.events import ActivitySeen, PinRequested
+from jupyter_gpupool.core.evictions import Plan, Rooms, Taken, plan
+from jupyter_gpupool.core.leases import EndReason, Lease, LeaseEvent, LeaseState, next_state
+from jupyter_gpupool.core.lifecycle import begin_end
+from jupyter_gpupool.core.notices import ended_sentence, notice_sentence
+from jupyter_gpupool.core.policies.evictions import evict_policy
+from jupyter_gpupool.core.turn import Turn
+
+#: Looks that nothing is due for are at least so far apart, milliseconds of pool time.
+LOOK_MS = 1_000
+#: While a request waits that could take what is in use, somebody looks at least so often, milliseconds.
+AGAIN_MS = 60_000
+#: For how many requests one look plans, and at how many leases it looks.
+_REQUESTS, _LEASES = 32, 4096
+
+
+# --- what is told -------------------------------------------------------------------------------
+
+
+def on_activity_seen(turn: Turn, event: ActivitySeen) -> None:
+    """Note what a holder does; one that does something keeps what was to be taken because it was idle."""
+    lease = turn.ledger.leases.get(event.lease_id)
+    if lease is None or lease.state is not LeaseState.ACTIVE:
+        return
+    book, config = turn.ledger.activity, turn.config
+    if not event.busy:
+        book.idle(lease, turn.now_ms - event.idle_ms)
+        since_ms = book.idle_since_ms(lease.id)
+        for length_ms in (config.reclaim_idle_ms, config.release_idle_ms):
+            if length_ms is not None and since_ms is not None:
+                book.wake_by(max(turn.now_ms, since_ms + length_ms))
+        return
+    book.busy(lease.id)
+    if lease.notice_ms is not None and lease.notice_idle:
+        _withdraw(turn, lease)
+        book.wake_by(turn.now_ms)
+
+
+def on_pin_requested(turn: Turn, event: PinRequested) -> None:
+    """Pin a lease, as far as the quota allows it, or unpin it."""
+    lease = turn.live(event.lease_id)
+    next_state(lease, LeaseEvent.PINNED)
+    if lease.pinned is event.pinned:
+        return
+    if event.pinned:
+        hooks.check_pin(turn, lease)
+    turn.move(lease, LeaseEvent.PINNED, pinned=event.pinned)
+    turn.ledger.activity.wake_by(turn.now_ms)
+
+
+# --- the look -----------------------------------------------------------------------------------
+
+
+def reclaim(turn: Turn) -> None:
+    """Look who should be taken back, if it is time to."""
+    book, config = turn.ledger.activity, turn.config
+    waits = turn.ledger.any_waiting()
+    if not turn.ledger.accepting or not (waits or book.noticed or config.release_idle_ms is not None):
+        book.wake_ms = None
+        return
+    due = book.wake_ms is not None and book.wake_ms <= turn.now_ms
+    if not due and waits and book.looked_ms is not None and turn.now_ms - book.looked_ms < LOOK_MS:
+        book.wake_by(book.looked_ms + LOOK_MS)
+        return
+    book.wake_ms, book.looked_ms = None, turn.now_ms
+    _Look(turn).act()
+
+
+class _Decision(NamedTuple):
+    """What was planned, for whom (None for nobody), and whether they have less than they deserve."""
+
+    plan: Plan
+    request: Lease | None = None
+    less: bool = False
+
+
+class _Look:
+    """One look: plans first, then acts."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+        self._book = turn.ledger.activity
+        self._entitlement = Entitlement(turn)
+        self._rooms = Rooms(turn.ledger)
+        self._key = evict_policy(turn.config.evict)
+
+    def act(self) -> None:
+        """Plan, tell, withdraw and take."""
+        decisions = [*self._long_idle()]
+        if self._turn.ledger.any_waiting():
+            decisions += self._for_requests()
+        needed = {it.lease.id for one in decisions for it in one.plan.victims}
+        for lease_id in list(self._book.noticed):
+            if lease_id not in needed:
+                _withdraw(self._turn, self._turn.ledger.leases[lease_id])
+        for one in decisions:
+            self._carry_out(one)
+
+    def _carry_out(self, one: _Decision) -> None:
+        """Tell those of a plan who do not know yet; once all have known it for long enough, take them."""
+        turn, due_ms = self._turn, 0
+        told = True
+        for taken in one.plan.victims:
+            lease = turn.ledger.leases[taken.lease.id]
+            if lease.notice_ms is None:
+                lease, told = self._notify(taken, one), False
+            due_ms = max(due_ms, lease.notice_ms or 0)
+        if due_ms > turn.now_ms or not told:  # without any grace it is taken with the next event
+            self._book.wake_by(max(turn.now_ms, due_ms))
+            return
+        for taken in one.plan.victims:
+            lease = turn.ledger.leases[taken.lease.id]
+            if lease.state is LeaseState.ACTIVE:
+                detail = ended_sentence(lease.notice_detail)
+                begin_end(turn, lease, LeaseEvent.RECLAIMED, EndReason.RECLAIMED, detail)
+        if one.request is not None:
+            self._book.served[one.request.id] = turn.now_ms
+
+    def _notify(self, taken: Taken, one: _Decision) -> Lease:
+        turn = self._turn
+        own = one.request is not None and one.request.owner == taken.lease.owner
+        idle_ms = self._entitlement.victim(taken.lease).idle_ms
+        return turn.move(
+            taken.lease,
+            LeaseEvent.NOTICED,
+            notice_ms=turn.now_ms + turn.config.notice_ms,
+            notice_detail=notice_sentence(taken.ground, idle_ms, less=one.less, own=own),
+            notice_idle=taken.ground in (Ground.IDLE, Ground.IDLE_LONG),
+        )
+
+    # --- plans ----------------------------------------------------------------------------------
+
+    def _long_idle(self) -> Iterator[_Decision]:
+        """Plan the end of what has been idle for so long that nobody has to wait for it."""
+        length_ms = self._turn.config.release_idle_ms
+        if length_ms is None:
+            return
+        for lease_id in list(self._book.idle_before(self._turn.now_ms - length_ms)):
+            lease = self._turn.ledger.leases[lease_id]
+            if self._may_go(lease) and (lease.notice_ms is None or lease.notice_idle):
+                self._entitlement.lose(lease)
+                self._rooms.gone.add(lease.id)
+                yield _Decision(Plan((Taken(lease, Ground.IDLE_LONG, ()),), ()))
+        self._wake_when_idle(length_ms)
+
+    def _for_requests(self) -> Iterator[_Decision]:
+        """Plan for the requests in the order of the queue."""
+        config, left_out = self._turn.config, False
+        idle = self._idle_leases()
+        for blocked in self._turn.queue.blocked(self._turn.now_ms)[:_REQUESTS]:
+            request = blocked.lease
+            if blocked.by_policy:
+                continue
+            if self._was_served(request):  # that others got the room takes no more leases
+                self._plan(request, ())
+                continue
+            busy, less = self._entitlement.wants_busy(request), self._entitlement.has_less(request)
+            one = self._plan(request, [*idle, *(self._busy_leases() if busy else ())])
+            if one is None:
+                left_out = True
+                self._rooms.kept.update(blocked.reserved)
+                if busy:
+                    self._book.wake_by(self._turn.now_ms + AGAIN_MS)
+            elif one.victims:
+                yield _Decision(one, request, less)
+        if left_out and config.reclaim_idle_ms is not None:
+            self._wake_when_idle(config.reclaim_idle_ms)
+
+    def _was_served(self, request: Lease) -> bool:
+        """Whether leases were taken back for a request a moment ago."""
+        served_ms = self._book.served.get(request.id)
+        if served_ms is None or served_ms + AGAIN_MS <= self._turn.now_ms:
+            return False
+        self._book.wake_by(served_ms + AGAIN_MS)
+        return True
+
+    def _plan(self, request: Lease, leases: Sequence[Lease]) -> Plan | None:
+        """Plan for one request, and count it as done."""
+        may: list[Taken] = []
+        for lease in {it.id: it for it in leases if it.id not in self._rooms.gone}.values():
+            ground = self._entitlement.ground(request, lease)
+            if ground is not None:
+                may.append(Taken(lease, ground, self._order(lease)))
+        if not may and not self._rooms.touched:
+            return None
+        usable = self._turn.queue.could_use(request.want)
+        one = plan(self._rooms, request, usable, may)
+        while one is not None and (spared := self._spared(request, one)) is not None:
+            may.remove(spared)
+            one = plan(self._rooms, request, usable, may)
+        if one is not None:
+            self._rooms.do(one, request, usable)
+            self._entitlement.get(request)
+            for taken in one.victims:
+                self._entitlement.lose(taken.lease)
+        return one
+
+    def _spared(self, request: Lease, one: Plan) -> Taken | None:
+        """Return the victim with whom an owner would lose more than they may; None when there is none."""
+        if len(one.victims) < 2:
+            return None
+        trial = self._entitlement.copy()
+        for taken in one.victims:
+            if trial.ground(request, taken.lease) is None:
+                return taken
+            trial.lose(taken.lease)
+        return None
+
+    def _order(self, lease: Lease) -> tuple[int, ...]:
+        return (0 if lease.notice_ms is not None else 1, *self._key(self._entitlement.victim(lease)))
+
+    def _idle_leases(self) -> list[Lease]:
+        """List what has been idle for long enough, and what has been told already."""
+        length_ms, ledger = self._turn.config.reclaim_idle_ms, self._turn.ledger
+        ids = list(self._book.noticed)
+        if length_ms is not None:
+            ids += self._book.idle_before(self._turn.now_ms - length_ms)
+        return [it for it in (ledger.leases[key] for key in ids[:_LEASES]) if self._may_go(it)]
+
+    def _busy_leases(self) -> Iterator[Lease]:
+        """Yield what may be in use."""
+        looked_at = 0
+        for lease_ids in self._book.held.values():
+            for lease_id in lease_ids:
+                looked_at += 1
+                if looked_at > _LEASES:
+                    return
+                lease = self._turn.ledger.leases[lease_id]
+                if self._may_go(lease):
+                    yield lease
+
+    def _may_go(self, lease: Lease) -> bool:
+        """Whether anything may take a lease back: it is held for a while, not pinned, and not in motion."""
+        ready_ms = (lease.granted_ms or 0) + self._turn.config.least_run_ms
+        if ready_ms > self._turn.now_ms:
+            self._book.wake_by(ready_ms)
+            return False
+        return lease.state is LeaseState.ACTIVE and not lease.pending and not self._is_pinned(lease)
+
+    def _is_pinned(self, lease: Lease) -> bool:
+        """Whether a lease is pinned, and its owner's quota (still) allows that."""
+        if not lease.pinned:
+            return False
+        allowed = [rules.pins for _, rules in self._turn.config.quotas.chain(lease.owner)]
+        return all(it is None or it > 0 for it in allowed)
+
+    def _wake_when_idle(self, length_ms: int) -> None:
+        """Look again when the next lease has been idle for so long."""
+        since_ms = self._book.next_idle_ms(self._turn.now_ms - length_ms)
+        if since_ms is not None:
+            self._book.wake_by(since_ms + length_ms)
+
+
+def _withdraw(turn: Turn, lease: Lease) -> None:
+    turn.move(lease, LeaseEvent.NOTICE_WITHDRAWN, notice_ms=None, notice_detail="", notice_idle=False)
