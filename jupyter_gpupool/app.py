@@ -272,7 +272,7 @@ class ConfigApp(_App):
         table.add_column("setting", no_wrap=True)
         for column in ("value", "from"):
             table.add_column(column, overflow="fold")
-        for row in [*self._places(), *self._settings(), *self._sharing()]:
+        for row in [*self._places(), *self._settings(), *self._sharing(), *self._quotas()]:
             table.add_row(*row)
         Console(markup=False).print(table)
         return 0
@@ -303,6 +303,14 @@ class ConfigApp(_App):
             only = " or ".join(f"{name} >= {oldest}" for name, oldest in rule.frameworks)
             shown = f"{rule.model}: {rule.sharing.value}{f', time-sliced only with {only}' if only else ''}"
             yield f"sharing rule {number}", shown, "PoolAgent"
+
+    def _quotas(self) -> Iterator[tuple[str, str, str]]:
+        """Show what the file of quotas says."""
+        from jupyter_gpupool.service.quota_config import describe_quotas
+
+        service = PoolService(parent=self)
+        for whose, said in describe_quotas(service.quotas()):
+            yield f"quota of {whose}", said, service.quotas_file
 
     def _sources(self) -> dict[str, str]:
         """Return where each setting was set last, in the order in which they override each other."""

@@ -1,18 +1,18 @@
 """Sharing rules as an administrator writes them: in a YAML file, or as a list in the configuration.
 
-Rules of this module: everything is checked when the agent starts, and an error says where it is, with file
-and line; the only door to PyYAML, which is opened only where there is a file.
+Rule of this module: everything is checked when the agent starts, and an error says where it is, with file
+and line.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from jupyter_gpupool.backends.rules import Sharing, SharingRule
+from jupyter_gpupool.cluster.written import Placed, place_value, read_placed
 from jupyter_gpupool.core.errors import GPUPoolError
 
 #: What a rule may have.
@@ -31,26 +31,6 @@ class BadSharingRules(GPUPoolError):
     code = "bad_sharing_rules"
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """A value, and where it was written.
-
-    Attributes
-    ----------
-    value : object
-        Text, number, list of Placed, or dict of text to Placed.
-    where : str
-        For a person: ``/etc/gpupool-sharing.yaml, line 4``.
-    """
-
-    value: Any
-    where: str
-
-    def wrong(self, what: str) -> BadSharingRules:
-        """Return an error about it."""
-        return BadSharingRules(f"{self.where}: {what}")
-
-
 def read_file(path: Path) -> tuple[SharingRule, ...]:
     """Read the rules of a file.
 
@@ -59,22 +39,8 @@ def read_file(path: Path) -> tuple[SharingRule, ...]:
     BadSharingRules
         If it cannot be read or understood.
     """
-    import yaml
-
-    try:
-        root = yaml.compose(path.read_text(), Loader=yaml.SafeLoader)
-    except OSError as error:
-        raise BadSharingRules(f"{path} cannot be read: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise BadSharingRules(f"{path} is not text in UTF-8.") from error
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        alias = "alias" in f"{error.context} {error.problem}"
-        hint = "Put patterns in quotes: a * is something else in YAML." if alias else ""
-        raise BadSharingRules(f"{path}, line {line}: {error.problem}.", hint=hint) from error
-    if root is None:
-        return ()
-    return _rules(_rule_list(_placed(root, path)))
+    root = read_placed(path, BadSharingRules)
+    return () if root is None else _rules(_rule_list(root))
 
 
 def from_list(rules: Sequence[Mapping[str, Any]], trait: str) -> tuple[SharingRule, ...]:
@@ -85,8 +51,10 @@ def from_list(rules: Sequence[Mapping[str, Any]], trait: str) -> tuple[SharingRu
     BadSharingRules
         If they cannot be understood; the message names ``trait`` and the number of the rule.
     """
-    placed = [_placed_value(rule, f"{trait}, rule {number}") for number, rule in enumerate(rules, 1)]
-    return _rules(Placed(placed, trait))
+    placed = [
+        place_value(rule, f"{trait}, rule {number}", BadSharingRules) for number, rule in enumerate(rules, 1)
+    ]
+    return _rules(Placed(placed, trait, BadSharingRules))
 
 
 def _rule_list(root: Placed) -> Placed:
@@ -96,7 +64,7 @@ def _rule_list(root: Placed) -> Placed:
     for key, item in root.value.items():
         if key not in _TOP_KEYS:
             raise item.wrong(f"“{key}” is not known here; a file has {' and '.join(_TOP_KEYS)}.")
-    rules: Placed = root.value.get("sharing", Placed([], root.where))
+    rules: Placed = root.value.get("sharing", Placed([], root.where, BadSharingRules))
     return rules
 
 
@@ -118,7 +86,7 @@ def _rule(entry: Placed) -> SharingRule:
     model = entry.value["model"]
     if not isinstance(model.value, str) or not model.value.strip():
         raise model.wrong('“model” must be a pattern for models\' names, such as "*A100*".')
-    frameworks = tuple(_frameworks(entry.value.get("frameworks", Placed({}, entry.where))))
+    frameworks = tuple(_frameworks(entry.value.get("frameworks", Placed({}, entry.where, BadSharingRules))))
     sharing = _sharing(entry.value["sharing"])
     if frameworks and sharing not in {Sharing.AUTO, Sharing.TIMESLICE}:
         raise entry.value["frameworks"].wrong(
@@ -141,23 +109,4 @@ def _frameworks(item: Placed) -> Iterator[tuple[str, str]]:
         found = _VERSION.fullmatch(str(oldest.value).strip())
         if found is None:
             raise oldest.wrong(f'the oldest version of {name} is “{oldest.value}”; write it as ">=1.7".')
-        yield _SAME.get(name, name), str(found[1])
-
-
-def _placed(node: Any, path: Path) -> Placed:
-    """Turn a node of YAML into values that know their lines; scalars stay as they were written."""
-    import yaml
-
-    where = f"{path}, line {node.start_mark.line + 1}"
-    if isinstance(node, yaml.SequenceNode):
-        return Placed([_placed(item, path) for item in node.value], where)
-    if isinstance(node, yaml.MappingNode):
-        return Placed({str(key.value): _placed(item, path) for key, item in node.value}, where)
-    return Placed(node.value, where)
-
-
-def _placed_value(value: Any, where: str) -> Placed:
-    """Do the same for values of Python."""
-    if isinstance(value, Mapping):
-        return Placed({str(key): _placed_value(item, where) for key, item in value.items()}, where)
-    return Placed(str(value) if isinstance(value, float | int) else value, where)
+        yield _SAME.get(str(name), str(name)), str(found[1])

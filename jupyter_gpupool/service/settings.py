@@ -18,7 +18,9 @@ from jupyter_gpupool.backends.rules import NodeRules
 from jupyter_gpupool.core.config import PoolConfig
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.core.policies import ORDERS, PLACEMENTS
+from jupyter_gpupool.core.quotas import Quotas
 from jupyter_gpupool.protocol import paths
+from jupyter_gpupool.service.quota_config import read_quotas
 
 #: File name of the journal in the data directory.
 JOURNAL_FILE = "journal.sqlite3"
@@ -81,7 +83,24 @@ class PoolService(Configurable):
         Unicode(), help="Further names that requests may have in their Host header, beside loopback's."
     ).tag(config=True)
     order = Enum(sorted(ORDERS), "fifo", help="Who in the queue is next.").tag(config=True)
-    place = Enum(sorted(PLACEMENTS), "best_fit", help="Which device a request gets.").tag(config=True)
+    place = Enum(sorted(PLACEMENTS), "bid_price", help="Which device a request gets.").tag(config=True)
+    quotas_file = Unicode(
+        "",
+        help="A YAML file with quotas: what owners and groups of owners may have, and deserve. Empty for no"
+        " limits, and the same weight for all.",
+    ).tag(config=True)
+    usage_half_life_hours = Float(
+        4.0,
+        min=0.01,
+        max=10_000.0,
+        help="After how long half of what an owner has used counts no more when the queue is ordered.",
+    ).tag(config=True)
+    aging_minutes = Float(
+        30.0,
+        min=0.0,
+        max=100_000.0,
+        help="After how long an owner's oldest request comes before those of others: so nothing starves.",
+    ).tag(config=True)
     attach_seconds = Float(60.0, min=1.0, help="How long a granted lease waits for its holder.").tag(
         config=True
     )
@@ -123,7 +142,7 @@ class PoolService(Configurable):
 
         Raises
         ------
-        BadSettings, InvalidValue
+        BadSettings, BadQuotas, InvalidValue
             If it cannot work.
         """
         _check_address(self.ip)
@@ -160,7 +179,20 @@ class PoolService(Configurable):
             restart_grace_ms=round(self.restart_seconds * 1000),
             ending_ms=round(self.ending_seconds * 1000),
             agent_grace_ms=round(self.agent_grace_seconds * 1000),
+            quotas=self.quotas(),
+            half_life_ms=round(self.usage_half_life_hours * 3_600_000),
+            aging_ms=round(self.aging_minutes * 60_000),
         )
+
+    def quotas(self) -> Quotas:
+        """Return what the file of quotas says.
+
+        Raises
+        ------
+        BadQuotas
+            If it cannot be read or understood.
+        """
+        return read_quotas(Path(self.quotas_file).expanduser()) if self.quotas_file else Quotas()
 
 
 def _check_address(ip: str) -> None:

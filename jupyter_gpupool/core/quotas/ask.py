@@ -32,11 +32,16 @@ def check_request(turn: Turn, owner: str, want: Want) -> Want:
     check.check_priority(book, owner, want.priority)
     if kind is None:
         return want  # no device is known yet: this is looked at again when it would be granted
-    sizes = [device.memory_bytes for _, device in turn.queue.matching(want)]
+    sizes = []
+    if want.memory_bytes is None and any(
+        it.what == "memory" for it in check.bounds(book, owner, kind, turn.now_ms)
+    ):
+        # it gets its part of the memory of a device, so that their sizes matter
+        sizes = [device.memory_bytes for _, device in turn.queue.matching(want)]
     if want.at_most:
         want = check.trimmed(book, owner, kind, want, turn.now_ms, max(sizes, default=None))
     more = check.more_of(want)
-    if want.memory_bytes is None and sizes:
+    if sizes:
         least = proportional_memory(want.compute_milli, min(sizes))
         more = more._replace(memory_bytes=least * want.count)
     bound = check.never(book, owner, kind, more, turn.now_ms)
