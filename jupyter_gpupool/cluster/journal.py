@@ -29,8 +29,20 @@ from jupyter_gpupool.cluster.journal_file import (
     refuse_network_filesystem,
     unavailable,
 )
+from jupyter_gpupool.cluster.journal_rows import (
+    DEMAND,
+    READ_DEMAND,
+    READ_STANDINGS,
+    STANDINGS,
+    demand_of,
+    demand_row,
+    standing_of,
+    standing_row,
+)
 from jupyter_gpupool.core.effects import WriteDown
 from jupyter_gpupool.core.leases import Lease, LeaseState
+from jupyter_gpupool.core.placement.demand import Shape
+from jupyter_gpupool.core.quotas.usage import OwnerUsage
 from jupyter_gpupool.protocol import names, paths
 
 __all__ = [
@@ -127,7 +139,7 @@ def _key_row(row: IdempotencyRow) -> tuple[object, ...]:
 
 
 def _statements(
-    writes: Sequence[WriteDown], keys: Sequence[IdempotencyRow]
+    writes: Sequence[WriteDown], keys: Sequence[IdempotencyRow], standings: Sequence[OwnerUsage]
 ) -> Iterator[tuple[str, list[object]]]:
     """Return what a transaction consists of: statements, each with its values."""
     last = {write.lease.id: write for write in writes}
@@ -135,6 +147,7 @@ def _statements(
     yield from _inserts(_LEASES, [_lease_row(write) for write in last.values()])
     ended = [write.lease for write in writes if write.lease.state is LeaseState.ENDED]
     yield from _inserts(_USAGE, [(lease.owner, lease.used_milli_ms, 1) for lease in ended])
+    yield from _inserts(STANDINGS, [standing_row(row) for row in standings])
     yield from _inserts(_KEYS, [_key_row(row) for row in keys])
 
 
@@ -195,8 +208,20 @@ class Journal:
         now_ms: int,
         wall_ms: int,
         keys: Sequence[IdempotencyRow] = (),
+        standings: Sequence[OwnerUsage] = (),
     ) -> None:
-        """Write transitions, the rows after them, idempotency keys and the clock in one transaction.
+        """Write transitions, the rows after them, what follows from them, and the clock in one transaction.
+
+        Parameters
+        ----------
+        writes : sequence of WriteDown
+            The transitions.
+        now_ms, wall_ms : int
+            Pool time and UTC, milliseconds.
+        keys : sequence of IdempotencyRow
+            Keys of the requests among them.
+        standings : sequence of OwnerUsage
+            How the owners stand who hold something else now.
 
         Raises
         ------
@@ -204,7 +229,7 @@ class Journal:
             If it cannot be written; then nothing of it was.
         """
         database = self._ready()
-        statements = list(_statements(writes, keys))
+        statements = list(_statements(writes, keys, standings))
         try:
             database.execute("BEGIN IMMEDIATE")
             for statement, values in statements:
@@ -302,6 +327,32 @@ class Journal:
         """Return what each owner's ended leases have used, exact also after `prune`."""
         rows = self._rows("SELECT owner, used_milli_ms, leases FROM usage ORDER BY owner")
         return [UsageRow(owner=row[0], used_milli_ms=row[1], leases=row[2]) for row in rows]
+
+    def standings(self) -> list[OwnerUsage]:
+        """Return how owners stood when what they hold last changed."""
+        return [standing_of(row) for row in self._rows(READ_STANDINGS)]
+
+    def demand(self) -> list[tuple[Shape, int]]:
+        """Return what was asked for so far, and how often."""
+        return [demand_of(row) for row in self._rows(READ_DEMAND)]
+
+    def write_demand(self, rows: Iterable[tuple[Shape, int]]) -> None:
+        """Write down what was asked for so far.
+
+        Raises
+        ------
+        JournalUnavailable
+            If it cannot be written; then nothing of it was.
+        """
+        database = self._ready()
+        try:
+            database.execute("BEGIN IMMEDIATE")
+            for statement, values in _inserts(DEMAND, [demand_row(*row) for row in rows]):
+                database.execute(statement, values)
+            database.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._rollback()
+            raise unavailable(self.path, error) from error
 
     def prune(self, *, ended_before_wall_ms: int, now_ms: int, limit: int = 1000) -> int:
         """Forget up to ``limit`` leases that ended long ago, old transitions, and expired keys.

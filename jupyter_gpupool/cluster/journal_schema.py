@@ -54,6 +54,26 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE leases ADD COLUMN ended_wall_ms INTEGER",
         "CREATE INDEX leases_ended ON leases (ended_wall_ms) WHERE ended_wall_ms IS NOT NULL",
     ),
+    (
+        """CREATE TABLE standings (
+            owner TEXT NOT NULL,
+            kind TEXT NOT NULL,
+            at_ms INTEGER NOT NULL,
+            used_milli_ms INTEGER NOT NULL,
+            attained_milli_ms INTEGER NOT NULL,
+            week_start_ms INTEGER NOT NULL,
+            week_milli_ms INTEGER NOT NULL,
+            PRIMARY KEY (owner, kind)
+        ) WITHOUT ROWID""",
+        """CREATE TABLE demand (
+            cpu_milli INTEGER NOT NULL,
+            milli INTEGER NOT NULL,
+            devices INTEGER NOT NULL,
+            models TEXT NOT NULL,
+            times INTEGER NOT NULL,
+            PRIMARY KEY (cpu_milli, milli, devices, models)
+        ) WITHOUT ROWID""",
+    ),
 )
 
 #: ``user_version`` of a current file.

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from jupyter_gpupool.cluster.journal import IdempotencyRow, Journal
 from jupyter_gpupool.core.effects import WriteDown
+from jupyter_gpupool.core.quotas.usage import OwnerUsage
 from jupyter_gpupool.service.clock import PoolClock
 from jupyter_gpupool.service.metrics import Metrics
 
@@ -38,7 +39,12 @@ class JournalThread:
         self._metrics = metrics
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="journal")
 
-    async def commit(self, writes: Sequence[WriteDown], keys: Sequence[IdempotencyRow] = ()) -> None:
+    async def commit(
+        self,
+        writes: Sequence[WriteDown],
+        keys: Sequence[IdempotencyRow] = (),
+        standings: Sequence[OwnerUsage] = (),
+    ) -> None:
         """Write one transaction; when this returns, it is on the disk.
 
         Raises
@@ -49,7 +55,9 @@ class JournalThread:
         now = self._clock.read()
 
         def write() -> None:
-            self._journal.commit(writes, now_ms=now.now_ms, wall_ms=now.wall_ms, keys=keys)
+            self._journal.commit(
+                writes, now_ms=now.now_ms, wall_ms=now.wall_ms, keys=keys, standings=standings
+            )
 
         began = perf_counter()
         await asyncio.get_running_loop().run_in_executor(self._thread, write)

@@ -1,0 +1,80 @@
+"""What the journal keeps beside leases: how owners stand, and what was asked for.
+
+Rule of this module: rows to values and back; nothing here opens or commits anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from jupyter_gpupool.core.devices import DeviceKind
+from jupyter_gpupool.core.effects import WriteDown
+from jupyter_gpupool.core.leases import HOLDING, LeaseEvent, LeaseState
+from jupyter_gpupool.core.placement.demand import Shape
+from jupyter_gpupool.core.quotas.usage import OwnerUsage
+
+#: {} stands for the rows.
+STANDINGS = (
+    "INSERT OR REPLACE INTO standings (owner, kind, at_ms, used_milli_ms, attained_milli_ms, "
+    "week_start_ms, week_milli_ms) VALUES {}"
+)
+READ_STANDINGS = (
+    "SELECT owner, kind, at_ms, used_milli_ms, attained_milli_ms, week_start_ms, week_milli_ms "
+    "FROM standings ORDER BY owner, kind"
+)
+DEMAND = "INSERT OR REPLACE INTO demand (cpu_milli, milli, devices, models, times) VALUES {}"
+READ_DEMAND = "SELECT cpu_milli, milli, devices, models, times FROM demand"
+
+#: Separates models: no name of one has it.
+_SEPARATOR = "\x1f"
+#: What can change what an owner holds, beside the end of a lease.
+_CHANGES = frozenset(
+    {
+        *(LeaseEvent.GRANTED, LeaseEvent.RESTARTING),
+        *(LeaseEvent.RESIZE_ASKED, LeaseEvent.LIMITS_APPLIED, LeaseEvent.LIMITS_REFUSED),
+    }
+)
+
+
+def owners_changed(writes: Iterable[WriteDown]) -> set[str]:
+    """Return the owners who hold something else after these transitions."""
+    return {
+        write.lease.owner
+        for write in writes
+        if write.event in _CHANGES or (write.lease.state is LeaseState.ENDED and write.before in HOLDING)
+    }
+
+
+def standing_row(row: OwnerUsage) -> tuple[object, ...]:
+    """Return the values of one row of `STANDINGS`."""
+    return (
+        *(row.owner, row.kind.value, row.at_ms, row.used_milli_ms, row.attained_milli_ms),
+        *(row.week_start_ms, row.week_milli_ms),
+    )
+
+
+def standing_of(row: tuple[object, ...]) -> OwnerUsage:
+    """Return what a row of `READ_STANDINGS` says."""
+    owner, kind, *numbers = row
+    at_ms, used, attained, week_start_ms, week = (int(str(number)) for number in numbers)
+    return OwnerUsage(
+        owner=str(owner),
+        kind=DeviceKind(kind),
+        at_ms=at_ms,
+        used_milli_ms=used,
+        attained_milli_ms=attained,
+        week_start_ms=week_start_ms,
+        week_milli_ms=week,
+    )
+
+
+def demand_row(shape: Shape, times: int) -> tuple[object, ...]:
+    """Return the values of one row of `DEMAND`."""
+    return (shape.cpu_milli, shape.milli, shape.devices, _SEPARATOR.join(shape.models), times)
+
+
+def demand_of(row: tuple[object, ...]) -> tuple[Shape, int]:
+    """Return what a row of `READ_DEMAND` says."""
+    models = tuple(str(row[3]).split(_SEPARATOR)) if row[3] else ()
+    cpu_milli, milli, devices, times = (int(str(row[place])) for place in (0, 1, 2, 4))
+    return Shape(cpu_milli, milli, devices, models), times
