@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from jupyter_core.application import JupyterApp, base_aliases, base_flags
-from traitlets import Bool, Unicode
+from traitlets import Bool, Float, Int, Unicode
 from traitlets.config import Config
 
 from jupyter_gpupool._version import version
@@ -35,6 +35,12 @@ _AGENT_ALIASES = {
     "unmanaged": "PoolAgent.unmanaged",
     "over-limit": "PoolAgent.over_limit",
 }
+
+#: Options of the simulator, as they are named there.
+_SIMULATED = (
+    *("pool", "users", "days", "seed", "sizes", "idle_sessions", "journal", "openb", "load", "policy"),
+    *("compare", "html"),
+)
 
 
 class _App(JupyterApp):  # type: ignore[misc]
@@ -255,6 +261,59 @@ class SelfTestApp(_App):
         return result.status
 
 
+class SimulateApp(_App):
+    """Try out a pool, its rules and its users before they are there: what is held, and who waits."""
+
+    name = "jupyter-gpupool-simulate"
+    description = __doc__
+    examples = """
+    jupyter gpupool simulate --pool "2*8xA100-80GB" --users 200 --compare order=fifo,share=1,cull_minutes=60
+    jupyter gpupool simulate --pool live --users 50 --html report.html
+    jupyter gpupool simulate --pool "8xT4-16GB@96/768GiB" --journal ~/.local/share/…/journal.sqlite
+    jupyter gpupool simulate --pool openb:FOLDER --openb FOLDER/openb_pod_list_default.csv --load 4
+    """
+    aliases: ClassVar[Any] = {
+        **_COMMON_ALIASES,
+        **{name.replace("_", "-"): f"SimulateApp.{name}" for name in _SIMULATED},
+    }
+    flags: ClassVar[Any] = {
+        **_COMMON_FLAGS,
+        "json": ({"SimulateApp": {"json": True}}, "Print everything as JSON."),
+    }
+    json = Bool(False, help="Print everything as JSON.").tag(config=True)
+    pool = Unicode(
+        "2*8xA100-80GB",
+        help="NODES*DEVICES@CORES/MEMORY; …, or “live” for the devices of the running pool, or openb:FOLDER.",
+    ).tag(config=True)
+    users = Int(100, help="Users of a made-up class, where no journal and no trace is named.").tag(
+        config=True
+    )
+    days = Float(5.0, help="For how many days the class is looked at.").tag(config=True)
+    seed = Int(0, help="Of everything that is drawn: the same seed gives the same figures.").tag(config=True)
+    sizes = Unicode("", help="Share sizes of the class and their weights: 0.25:7,0.5:2,1:1.").tag(config=True)
+    idle_sessions = Float(0.7, help="Part of the class's sessions that never use their share.").tag(
+        config=True
+    )
+    journal = Unicode("", help="Play what this journal says that was asked for; it is only read.").tag(
+        config=True
+    )
+    openb = Unicode("", help="Play this pod list of the openb traces.").tag(config=True)
+    load = Float(1.0, help="Ask for everything so many times as fast.").tag(config=True)
+    policy = Unicode("", help="Settings to play: order=fair,place=pack,…; empty for the usual ones.").tag(
+        config=True
+    )
+    compare = Unicode("", help="Settings to play beside them: order=fifo,place=best_fit,….").tag(config=True)
+    html = Unicode("", help="Write a report with plots to this file.").tag(config=True)
+
+    def run(self) -> int:
+        """Play it, and print the figures."""
+        from jupyter_gpupool.sim.command import Options, run_command
+        from jupyter_gpupool.sim.compare import USUAL
+
+        written = {name: getattr(self, name) for name in _SIMULATED}
+        return run_command(Options(**{**written, "policy": self.policy or USUAL}, as_json=self.json))
+
+
 class ConfigApp(_App):
     """Show every setting, its value, and where it came from."""
 
@@ -340,6 +399,7 @@ class GPUPoolApp(_App):
         "serve": (ServeApp, "Run a pool service."),
         "agent": (AgentApp, "Run the agent of this machine."),
         "status": (StatusApp, "Show the pool: devices, leases, queue."),
+        "simulate": (SimulateApp, "Try out a pool, its rules and its users before they are there."),
         "selftest": (SelfTestApp, "Prove on this machine what is promised of leases."),
         "config": (ConfigApp, "Show every setting and where it came from."),
         "stop": (StopApp, "Stop this user's pool."),

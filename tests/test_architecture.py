@@ -30,7 +30,7 @@ DOORS = {
     "distributed": ("cluster", "service", "sessions"),
     "IPython": ("kernel",),
     "uvicorn": ("service",),
-    "rich": ("kernel", "selftest", "service", "app.py"),
+    "rich": ("kernel", "selftest", "service", "sim", "app.py"),
     "yaml": ("cluster",),
 }
 #: Errors of the core that no request meets: bugs, which are a 500, and what only agents' reports raise.

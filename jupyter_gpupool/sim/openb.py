@@ -65,12 +65,23 @@ def read_trace(folder: Path, pods: str, *, by_creation: bool = False) -> Trace:
     InvalidValue
         If a file is missing or is not an openb list.
     """
-    nodes = tuple((row["sn"], _room(row)) for row in _rows(folder / NODES_FILE, {"sn", "cpu_milli", "gpu"}))
+    nodes = node_rooms(folder / NODES_FILE)
     columns = {"name", "cpu_milli", "num_gpu", "gpu_milli"} | ({"creation_time"} if by_creation else set())
     rows = sorted(_rows(folder / PODS_FILE.format(pods), columns), key=lambda row: row["name"])
     if by_creation:
         rows.sort(key=lambda row: float(row["creation_time"]))
     return Trace(nodes=nodes, asks=tuple(_ask(row) for row in rows))
+
+
+def node_rooms(path: Path) -> tuple[tuple[str, Room], ...]:
+    """Read the list of nodes, in the order of the file.
+
+    Raises
+    ------
+    InvalidValue
+        If it is missing or is not an openb list.
+    """
+    return tuple((row["sn"], _room(row)) for row in _rows(path, {"sn", "cpu_milli", "gpu"}))
 
 
 def _rows(path: Path, columns: set[str]) -> list[dict[str, str]]:
