@@ -9,13 +9,21 @@ from __future__ import annotations
 import re
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
+from typing import NamedTuple
 
 from jupyter_gpupool.core.errors import InvalidValue
 
 #: Thousandths of one whole device.
 WHOLE_MILLI = 1000
 
+#: Most devices that one request may ask for.
+MOST_DEVICES = 1024
+
 _SHARE_FORMS = "Write a share as 0.25, 1/4, 25% or 250m (at most 1, at least 0.001)."
+_SHARES_FORMS = (
+    "Write a share as 0.25, 1/4, 25% or 250m, one of several devices as 0.5 x4, whole devices as 2."
+)
+_COUNT_FORMS = f"Write how many devices as x2 to x{MOST_DEVICES}."
 _MEMORY_FORMS = "Write a memory size as 8GiB, 512MiB or 1.5GB."
 _DURATION_FORMS = "Write a duration as 90s, 2m, 1h30m or 2h."
 
@@ -93,6 +101,78 @@ def parse_compute(value: str | float) -> int:
     if fraction > 1:
         raise InvalidValue(f"A share of {_shown(value)} is more than one device.", hint=_SHARE_FORMS)
     return milli
+
+
+class Shares(NamedTuple):
+    """How much of how many devices.
+
+    Attributes
+    ----------
+    compute_milli : int
+        Thousandths of each of them.
+    count : int
+        How many.
+    """
+
+    compute_milli: int
+    count: int
+
+
+def parse_shares(value: str | float, count: str | int | None = None) -> Shares:
+    """Read what is asked for: a share of one device, of several, or whole devices.
+
+    Parameters
+    ----------
+    value : str or int or float
+        A share as `parse_compute` reads it, or a number of whole devices: ``2``.
+    count : str or int, optional
+        Of how many devices: ``"x4"`` or ``4``.
+
+    Returns
+    -------
+    Shares
+        The share of each, and how many.
+
+    Raises
+    ------
+    InvalidValue
+        If it is neither, or out of range.
+    """
+    whole = _whole_devices(value)
+    if whole is None or whole == 1:
+        return Shares(parse_compute(value), 1 if count is None else _count(count))
+    if count is not None:
+        raise InvalidValue(f"{_shown(value)} means whole devices already.", hint=_SHARES_FORMS)
+    if whole > MOST_DEVICES:
+        hint = f"Ask for at most {MOST_DEVICES}."
+        raise InvalidValue(f"{_shown(value)} devices are more than can be asked for.", hint=hint)
+    return Shares(WHOLE_MILLI, whole)
+
+
+def _whole_devices(value: object) -> int | None:
+    """Read a number of whole devices, at least 1; None where it is none."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    text = value.strip() if isinstance(value, str) else _exact(value)
+    if not re.fullmatch(_NUMBER, text, re.ASCII):
+        return None
+    number = Decimal(text)
+    if number <= 1:
+        return 1 if number == 1 else None
+    if number != number.to_integral_value():
+        raise InvalidValue(f"A share of {_shown(value)} is more than one device.", hint=_SHARES_FORMS)
+    return int(number)
+
+
+def _count(value: str | int) -> int:
+    """Read of how many devices a share is."""
+    text = value.strip().lower() if isinstance(value, str) else str(value)
+    digits = text.removeprefix("x").removeprefix("×")
+    if isinstance(value, bool) or not re.fullmatch(r"\d{1,9}", digits, re.ASCII):
+        raise InvalidValue(f"{_shown(value)} is not a number of devices.", hint=_COUNT_FORMS)
+    if not 1 <= int(digits) <= MOST_DEVICES:
+        raise InvalidValue(f"{_shown(value)} is out of range for a number of devices.", hint=_COUNT_FORMS)
+    return int(digits)
 
 
 def _exact(value: float) -> str:

@@ -30,10 +30,17 @@ def describe_kind(kind: DeviceKind | None) -> str:
 
 
 def describe_want(want: Want) -> str:
-    """Write "0.5 of a CUDA device with 20.0 GiB"."""
-    target = want.device or describe_kind(want.kind)
+    """Write "0.5 of a CUDA device with 20.0 GiB", or "0.5 x4 of CUDA devices on one node"."""
     memory = f" with {format_memory(want.memory_bytes)}" if want.memory_bytes is not None else ""
-    return f"{format_compute(want.compute_milli)} of {target}{memory}"
+    if want.count == 1:
+        target = want.device or describe_kind(want.kind)
+        return f"{format_compute(want.compute_milli)} of {target}{memory}"
+    each = f"{memory} each" if memory else ""
+    where = " on any nodes" if want.spread else " on one node"
+    kind = f"{KIND_NAMES[want.kind]} devices" if want.kind is not None else "devices"
+    if want.compute_milli == WHOLE_MILLI:
+        return f"{want.count} whole {kind}{each}{where}"
+    return f"{format_compute(want.compute_milli)} x{want.count} of {kind}{each}{where}"
 
 
 def describe_size(compute_milli: int, memory_bytes: int) -> str:
@@ -151,7 +158,10 @@ def describe_lease(ledger: Ledger, lease: Lease) -> str:
     if not lease.shares:
         return describe_want(lease.want)
     share = lease.shares[0]
-    return f"{format_compute(share.compute_milli)} of {describe_device(ledger, share.device_id)}"
+    names = [describe_device(ledger, it.device_id) for it in lease.shares[:_LISTED]]
+    more = f" and {len(lease.shares) - _LISTED} more" if len(lease.shares) > _LISTED else ""
+    each = " each" if len(lease.shares) > 1 else ""
+    return f"{format_compute(share.compute_milli)}{each} of {', '.join(names)}{more}"
 
 
 def plural(count: int, one: str, many: str) -> str:

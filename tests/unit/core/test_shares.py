@@ -14,6 +14,7 @@ from jupyter_gpupool.core.shares import (
     parse_compute,
     parse_duration,
     parse_memory,
+    parse_shares,
     proportional_memory,
 )
 
@@ -208,3 +209,56 @@ def test_memory_is_written_as_people_do(size: int | None, text: str) -> None:
 )
 def test_durations_are_written_as_people_do(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("written", "count", "read"),
+    [
+        ("0.5", None, (500, 1)),
+        ("0.5", "x4", (500, 4)),
+        ("0.5", "X4", (500, 4)),
+        ("1/2", "×4", (500, 4)),
+        (0.5, 4, (500, 4)),
+        (0.5, "4", (500, 4)),
+        ("1", None, (1000, 1)),
+        ("1", "x2", (1000, 2)),
+        (1, 1, (1000, 1)),
+        ("2", None, (1000, 2)),
+        ("2.0", None, (1000, 2)),
+        (2, None, (1000, 2)),
+        (2.0, None, (1000, 2)),
+        ("1024", None, (1000, 1024)),
+    ],
+)
+def test_a_share_may_be_of_several_devices_and_whole_numbers_are_whole_devices(
+    written: Any, count: Any, read: tuple[int, int]
+) -> None:
+    assert parse_shares(written, count) == read
+
+
+@pytest.mark.parametrize(
+    ("written", "count"),
+    [
+        *(
+            (share, None)
+            for share in ("0", 0, "-1", -1, "1.5", 1.5, "1e9", 1e9, "1025", "150%", "2000m", "4/2")
+        ),
+        *(
+            (share, None)
+            for share in ("NaN", float("nan"), float("inf"), "", True, None, "x4", "two", "9" * 40)
+        ),
+        *(
+            ("0.5", count)
+            for count in ("x0", 0, "x-1", -1, "x", "", "x1.5", 1.5, "xx4", "x1e9", True, "x1025")
+        ),
+        *(("0.5", count) for count in ("x" + "9" * 40, "x٤", "4x")),
+        *((share, "x2") for share in ("2", "1.5", "0", "-1")),
+    ],
+)
+def test_what_is_no_share_of_any_number_of_devices_is_refused_with_what_would_do(
+    written: Any, count: Any
+) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        parse_shares(written, count)
+    assert caught.value.hint
+    assert len(str(caught.value)) < 300
