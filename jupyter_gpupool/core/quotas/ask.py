@@ -93,3 +93,9 @@ def check_pin(turn: Turn, lease: Lease) -> None:
     book = _book(turn.ledger)
     if book is not None:
         check.check_pin(book, lease.owner)
+
+
+def next_week_ms(ledger: Ledger) -> int | None:
+    """Return the pool time at which what waits for the next week may go on; None when nothing does."""
+    book = _book(ledger)
+    return book.next_week_ms() if book is not None and ledger.any_waiting() else None

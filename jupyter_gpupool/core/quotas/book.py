@@ -366,6 +366,10 @@ class Book:
         read, wall_ms = line.look(now_ms, self._calendar), self._calendar.wall_ms(now_ms)
         return 0 if wall_ms is None or wall_ms >= read.week.end_ms else read.week_milli_ms
 
+    def next_week_ms(self) -> int | None:
+        """Return the pool time at which the next week begins; None where no week is limited."""
+        return self._calendar.next_week_ms(self._now_ms) if self.quotas.limit_weeks else None
+
     def pins(self, name: str) -> int:
         """Return how many leases an owner has pinned."""
         return self._owner(name).pins

@@ -230,7 +230,8 @@ def describe_bound(bound: Bound, owner: str) -> str:
     if bound.what == "memory":
         return f"{whose} allows {limit} of {kind} memory at once, and {used} is held"
     if bound.what == "leases":
-        return f"{whose} allows {limit} {'lease' if bound.limit == 1 else 'leases'} at once, and {used} held"
+        noun, are = "lease" if bound.limit == 1 else "leases", "is" if bound.used == 1 else "are"
+        return f"{whose} allows {limit} {noun} at once, and {used} {are} held"
     return f"{whose} allows {limit} {kind} device-hours a week, and {used} are used"
 
 
@@ -252,7 +253,7 @@ def _number(bound: Bound, number: int) -> str:
         return format_memory(number)
     if bound.what == "week":
         return f"{number / DEVICE_HOUR:.1f}"
-    return str(number) if number == bound.limit else f"{number} {'is' if number == 1 else 'are'}"
+    return str(number)
 
 
 def _whose(group: str, owner: str) -> str:

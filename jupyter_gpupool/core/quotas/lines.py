@@ -48,6 +48,11 @@ class Calendar:
         """Return UTC at a moment of pool time; None when it is not known."""
         return None if self._offset_ms is None else now_ms + self._offset_ms
 
+    def next_week_ms(self, now_ms: int) -> int | None:
+        """Return the pool time at which the week ends that a moment is in; None when it is not known."""
+        wall_ms = self.wall_ms(now_ms)
+        return None if wall_ms is None else now_ms + self.week(wall_ms).end_ms - wall_ms
+
     def week(self, wall_ms: int) -> Week:
         """Return the week that a moment is in."""
         if not self._week.start_ms <= wall_ms < self._week.end_ms:

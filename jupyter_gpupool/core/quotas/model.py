@@ -178,6 +178,12 @@ class Quotas:
         """True when these are the default: nothing can ever be refused because of them."""
         return self == Quotas(time_zone=self.time_zone)
 
+    @cached_property
+    def limit_weeks(self) -> bool:
+        """True when somebody's hours in a week are limited."""
+        groups = [rules for group in self.groups for rules in (group.rules, group.each)]
+        return any(it.limits.week_milli_ms != NOTHING for it in (self.each, *groups, *self.owners.values()))
+
     def above(self, name: str) -> Iterator[Group]:
         """Yield a group and the groups above it, up to the pool (at most one more than there are groups)."""
         for _ in range(len(self.groups) + 1):
