@@ -91,6 +91,27 @@ class Account:
         """What is left of the device, in both dimensions."""
         return Free(compute_milli=self.free_compute_milli, memory_bytes=self.free_memory_bytes)
 
+    def open_to(self, owner: str) -> tuple[int, int]:
+        """Return what of the device an owner may take, or anybody where the owner is empty.
+
+        Returns
+        -------
+        tuple of (int, int)
+            Thousandths (of a device that is granted whole: the part of its GPU that it is) and bytes.
+        """
+        device = self.device
+        if device is None:
+            return 0, 0
+        if device.whole_only:
+            if self.leases:
+                return 0, 0
+            return device.parent_milli or WHOLE_MILLI, self.free_memory_bytes
+        if device.most_leases is not None and len(self.leases) >= device.most_leases:
+            return 0, 0
+        if device.one_owner and self.owners and self.owners.keys() != {owner}:
+            return 0, 0
+        return self.free_compute_milli, self.free_memory_bytes
+
     @property
     def unused(self) -> bool:
         """True when neither a device nor a lease stands behind this account."""

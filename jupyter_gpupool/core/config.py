@@ -60,8 +60,8 @@ class PoolConfig:
     half_life_ms: int = HALF_LIFE_MS
     aging_ms: int = AGING_MS
     evict: str = "longest_idle"
-    reclaim_idle_ms: int | None = None
+    reclaim_idle_ms: int | None = 10 * 60_000
     release_idle_ms: int | None = None
     notice_ms: int = 60_000
-    least_run_ms: int = 0
+    least_run_ms: int = 5 * 60_000
     preempt: bool = True

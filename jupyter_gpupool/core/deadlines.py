@@ -54,6 +54,10 @@ class DeadlineHeap:
             heapq.heappop(self._heap)
         return None
 
+    def soon(self, most: int) -> list[str]:
+        """List ids of leases that are due soon: the first one is among them, and most of the next few."""
+        return [lease_id for _, lease_id in self._heap[:most]]
+
     def trim(self, leases: Mapping[str, Lease]) -> None:
         """Throw entries away that no longer count, once they are the larger part."""
         if len(self._heap) > 2 * len(leases) + 64:

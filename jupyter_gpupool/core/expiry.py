@@ -6,6 +6,7 @@ often as it is due, then nodes.
 
 from __future__ import annotations
 
+from jupyter_gpupool.core import hooks
 from jupyter_gpupool.core.deadlines import hold_ends_ms
 from jupyter_gpupool.core.events import TimePassed
 from jupyter_gpupool.core.fleet import lose_agent
@@ -17,10 +18,16 @@ from jupyter_gpupool.core.turn import Turn
 
 def next_deadline_ms(ledger: Ledger) -> int | None:
     """Pool time at which anything is due next; None when nothing ever is."""
-    times = [it.grace_until_ms for it in ledger.nodes.values() if it.grace_until_ms is not None]
+    graces = (ledger.nodes[it].grace_until_ms for it in ledger.away())
+    times = [it for it in graces if it is not None]
     first = ledger.deadlines.first(ledger.leases)
     if first is not None:
         times.append(first[0])
+    if ledger.activity.wake_ms is not None:
+        times.append(ledger.activity.wake_ms)
+    week_ms = hooks.quota_wakes_ms(ledger)
+    if week_ms is not None:
+        times.append(week_ms)
     return min(times) if times else None
 
 
@@ -29,9 +36,13 @@ def on_time_passed(turn: Turn, event: TimePassed) -> None:
     ledger = turn.ledger
     while (first := ledger.deadlines.first(ledger.leases)) is not None and first[0] <= turn.now_ms:
         _expire(turn, ledger.leases[first[1]])
-    for node_id, record in list(ledger.nodes.items()):
-        if record.grace_until_ms is not None and record.grace_until_ms <= turn.now_ms:
+    for node_id in ledger.away():
+        until_ms = ledger.nodes[node_id].grace_until_ms
+        if until_ms is not None and until_ms <= turn.now_ms:
             lose_agent(turn, node_id)
+    if hooks.quota_wakes_ms(ledger) is not None:
+        turn.changed = True  # a new week may have begun: whoever waits for it is looked at
+    hooks.reclaim(turn)
 
 
 def _expire(turn: Turn, lease: Lease) -> None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from jupyter_gpupool.core import hooks
 from jupyter_gpupool.core.accounts import Account
+from jupyter_gpupool.core.config import PoolConfig
 from jupyter_gpupool.core.deadlines import hold_ends_ms
 from jupyter_gpupool.core.devices import Device, DeviceKind
 from jupyter_gpupool.core.errors import UnknownLease
@@ -39,7 +41,8 @@ class _Usable(NamedTuple):
 class Explainer:
     """Writes reasons for one ledger; what costs more than a look is kept until the revision changes."""
 
-    def __init__(self, ledger: Ledger, queue: Queue) -> None:
+    def __init__(self, ledger: Ledger, queue: Queue, config: PoolConfig) -> None:
+        self._config = config
         self._ledger = ledger
         self._queue = queue
         self._revision = -1
@@ -81,6 +84,15 @@ class Explainer:
             return f"{device_id} is not known: the agent of its node has not joined"
         return describe_withheld(self._ledger, account)
 
+    def position(self, lease_id: str, now_ms: int, revision: int) -> int:
+        """Return the place of a request that waits."""
+        self._refresh(now_ms, revision)
+        return self._positions[lease_id]
+
+    def policy(self, lease: Lease, now_ms: int) -> str:
+        """Say which rule of the administrator keeps a request waiting, as a clause; empty when none does."""
+        return hooks.quota_reason(self._ledger, self._config, lease, now_ms)
+
     def _refresh(self, now_ms: int, revision: int) -> None:
         if revision != self._revision:
             self._revision = revision
@@ -101,6 +113,9 @@ class Explainer:
         if not any(large_enough(lease.want, device) for _, device in matching):
             limit, _ = describe_largest(self._ledger, lease.want, [device for _, device in matching])
             return f"no such device is large enough at present ({limit})"
+        policy = self.policy(lease, now_ms)
+        if policy:
+            return policy
         usable = self._usable(lease.want)
         if not usable.devices:
             large = (account for account, device in matching if large_enough(lease.want, device))
@@ -112,7 +127,7 @@ class Explainer:
         key = (want.kind, want.device, want.compute_milli, want.memory_bytes)
         found = self._found.get(key)
         if found is None:
-            devices = self._queue.usable(want, self._queue.offered())
+            devices = self._queue.could_use(want)
             releases = [due for account, _ in devices for due in self._releases(account)]
             found = self._found[key] = _Usable(devices, min(releases, default=None))
         return found
@@ -126,7 +141,7 @@ class Explainer:
         position = self._positions[lease.id]
         if position > 1:
             return f"{position - 1} ahead of you"
-        account, device, bar = self._queue.nearest(lease.want, lease.owner, usable)
+        account, device, bar = self._queue.meant.nearest(lease.want, lease.owner, usable)
         return f"next in line; {describe_obstacle(self._ledger, account, device, bar)}"
 
     # --- held -----------------------------------------------------------------------------------

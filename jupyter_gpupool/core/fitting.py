@@ -12,8 +12,7 @@ from enum import Enum
 from jupyter_gpupool.core.accounts import Account, too_many
 from jupyter_gpupool.core.devices import Device
 from jupyter_gpupool.core.leases import Want
-from jupyter_gpupool.core.policies.place import Candidate
-from jupyter_gpupool.core.shares import WHOLE_MILLI, proportional_memory
+from jupyter_gpupool.core.shares import proportional_memory
 
 
 class Obstacle(Enum):
@@ -52,28 +51,14 @@ def has_part(want: Want, device: Device) -> bool:
     return not device.parent_milli and (want.memory_bytes is not None or bool(want.device))
 
 
-def candidate(account: Account, device: Device, want: Want, owner: str) -> Candidate | None:
-    """Say what a request would take of a device that is `large_enough`; None when it does not fit now."""
+def has_room(account: Account, device: Device, want: Want, owner: str) -> bool:
+    """Whether a request fits now on a device that is `large_enough`."""
     if device.whole_only:
-        return _whole(account, device, want)
-    left_milli = account.free_compute_milli - want.compute_milli
-    if left_milli < 0:
-        return None
+        return not account.leases and account.free_memory_bytes >= max(1, want.memory_bytes or 0)
+    if want.compute_milli > account.free_compute_milli:
+        return False
     memory_bytes = memory_for(device, want.compute_milli, want.memory_bytes)
-    left_bytes = account.free_memory_bytes - memory_bytes
-    if left_bytes < 0 or _barred(account, device, owner) is not None:
-        return None
-    return Candidate(device, want.compute_milli, memory_bytes, left_milli, left_bytes)
-
-
-def _whole(account: Account, device: Device, want: Want) -> Candidate | None:
-    """Say the same of a device that is granted whole: then what was not asked for is left."""
-    memory_bytes = account.free_memory_bytes
-    asked_bytes = want.memory_bytes or 0
-    if account.leases or memory_bytes < max(1, asked_bytes):
-        return None
-    left_milli = (device.parent_milli or WHOLE_MILLI) - want.compute_milli
-    return Candidate(device, WHOLE_MILLI, memory_bytes, left_milli, memory_bytes - asked_bytes)
+    return memory_bytes <= account.free_memory_bytes and _barred(account, device, owner) is None
 
 
 def _barred(account: Account, device: Device, owner: str) -> Obstacle | None:
@@ -87,7 +72,7 @@ def _barred(account: Account, device: Device, owner: str) -> Obstacle | None:
 
 def obstacle(account: Account, device: Device, want: Want, owner: str) -> Obstacle | None:
     """Say what keeps a request from a device that is `large_enough`; None when it fits."""
-    if candidate(account, device, want, owner) is not None:
+    if has_room(account, device, want, owner):
         return None
     if device.whole_only and account.leases:
         return Obstacle.WHOLE

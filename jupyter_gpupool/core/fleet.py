@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from jupyter_gpupool.core.effects import Detach, PrepareAttach
+from jupyter_gpupool.core.effects import Detach
 from jupyter_gpupool.core.events import AgentJoined, AgentLeft, DevicesReported, HolderSeen, HoldersReported
 from jupyter_gpupool.core.leases import EndReason, Lease, LeaseEvent, LeaseState
-from jupyter_gpupool.core.lifecycle import apply_pending, attach, detach, finish, holder_gone
+from jupyter_gpupool.core.lifecycle import apply_pending, attach, detach, finish, holder_gone, prepare
 from jupyter_gpupool.core.turn import Turn
 
 #: What the owner is told of a holder that was gone when its agent was heard of again.
@@ -27,7 +27,7 @@ def on_agent_joined(turn: Turn, event: AgentJoined) -> None:
         holder = seen.get((lease.id, lease.generation))
         _reconcile(turn, lease, holder, missing=holder is None)
         if holder is None and lease.state is LeaseState.ATTACHING:
-            turn.order(PrepareAttach(node_id=lease.node_id, lease=lease))
+            prepare(turn, lease)
         elif holder is not None and lease.pending and lease.state is LeaseState.ACTIVE:
             apply_pending(turn, lease)
 
@@ -45,7 +45,6 @@ def on_holders_reported(turn: Turn, event: HoldersReported) -> None:
 
 def _fence(turn: Turn, node_id: str, holders: Iterable[HolderSeen]) -> dict[tuple[str, int], HolderSeen]:
     """Detach holders that have no live lease on the node; return the others by lease and generation."""
-    record = turn.ledger.nodes[node_id]
     known = {}
     aliens = set()
     for holder in holders:
@@ -56,8 +55,7 @@ def _fence(turn: Turn, node_id: str, holders: Iterable[HolderSeen]) -> dict[tupl
         elif key not in aliens:
             aliens.add(key)
             turn.order(Detach(node_id=node_id, lease_id=key[0], generation=key[1]))
-    turn.changed = turn.changed or aliens != record.fencing
-    record.fencing = aliens
+    turn.changed = turn.ledger.fence(node_id, aliens) or turn.changed
     return known
 
 
@@ -86,7 +84,7 @@ def on_agent_left(turn: Turn, event: AgentLeft) -> None:
 
 def lose_agent(turn: Turn, node_id: str) -> None:
     """End the leases of a node whose agent was away for too long."""
-    for lease in turn.ledger.on_node(node_id):
+    for lease in turn.ledger.touching(node_id):
         finish(
             turn,
             lease,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from jupyter_gpupool.core.activity import ActivityBook
 from jupyter_gpupool.core.config import PoolConfig
 from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.core.leases import Lease, Share, Want
@@ -114,6 +115,11 @@ def quota_reason(ledger: Ledger, config: PoolConfig, lease: Lease, now_ms: int) 
     return ask.reason(ledger, lease, now_ms)
 
 
+def quota_wakes_ms(ledger: Ledger) -> int | None:
+    """Pool time at which requests that wait for the next week may go on; None when nobody can wait for it."""
+    return ask.next_week_ms(ledger)
+
+
 def check_resize(turn: Turn, lease: Lease, shares: tuple[Share, ...]) -> None:
     """See that the quotas allow a held lease another size.
 
@@ -136,17 +142,26 @@ def check_pin(turn: Turn, lease: Lease) -> None:
     ask.check_pin(turn, lease)
 
 
-def expected_end_ms(ledger: Ledger, lease: Lease) -> int | None:
+def expected_end_ms(ledger: Ledger, lease: Lease, now_ms: int) -> int | None:
     """Pool time at which a granted lease is expected to end by its owner's history; None when unknown.
 
     The queue asks only of leases that say nothing of it themselves (``hold_ms``).
     """
-    return None
+    end = ledger.history.end(lease, now_ms)
+    return None if end is None else end.middle_ms
+
+
+def activity_book() -> ActivityBook:
+    """Make the book of what holders do; `Ledger.put` calls its ``follow`` for every change of a lease."""
+    return ActivityBook()
 
 
 def reclaim(turn: Turn) -> None:
     """Take leases back, or tell their owners that they will be, while somebody entitled is blocked.
 
-    Called after every pass through the queue that left somebody waiting. `Queue.blocked` says who waits for
-    what, and `Queue.fits_without` whether the end of some leases would help.
+    Called after every pass through the queue, and when time has passed. `Queue.blocked` says who waits for
+    what, and `Queue.could_use` where.
     """
+    from jupyter_gpupool.core.reclaim import reclaim as look
+
+    look(turn)

@@ -34,8 +34,8 @@ def check_ledger(ledger: Ledger, queue: Queue, now_ms: int) -> None:
     _check_holders(ledger)
     _check_deadlines(ledger)
     if ledger.accepting:
-        granted = next(queue.grants(now_ms), None)
-        _require(granted is None, f"{granted and granted[0].id} waits although there is room for it")
+        broken = queue.contradiction(now_ms)
+        _require(not broken, broken)
 
 
 def _require(holds: bool, message: str) -> None:

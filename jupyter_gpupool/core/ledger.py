@@ -6,19 +6,36 @@ decides anything, and every method either completes or changes nothing.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from jupyter_gpupool.core.accounts import Account, reserved_by
 from jupyter_gpupool.core.deadlines import DeadlineHeap, due_ms
-from jupyter_gpupool.core.devices import Device, Health, Withheld
-from jupyter_gpupool.core.hooks import NoStandings, StandingsBook
-from jupyter_gpupool.core.leases import HOLDING, OCCUPYING, Lease, LeaseState
+from jupyter_gpupool.core.devices import Device, DeviceKind, Health, Withheld
+from jupyter_gpupool.core.estimates import History
+from jupyter_gpupool.core.hooks import NoStandings, StandingsBook, activity_book
+from jupyter_gpupool.core.leases import HOLDING, OCCUPYING, Lease, LeaseState, Share
 from jupyter_gpupool.core.nodes import Node, NodeRecord
+from jupyter_gpupool.core.shares import WHOLE_MILLI
+from jupyter_gpupool.core.waiting import Waiting
 
 _Key = TypeVar("_Key")
+
+
+#: Lease id and generation of a holder.
+Process = tuple[str, int]
+
+
+class Watcher(Protocol):
+    """What is told of nodes that change."""
+
+    def node_changed(self, node_id: str) -> None:
+        """Note that what is taken of a node, or whether it is offered, has changed."""
+
+    def node_described(self, node_id: str) -> None:
+        """Note that the devices of a node are others, or are described anew."""
 
 
 class Ledger:
@@ -40,20 +57,34 @@ class Ledger:
         Grows whenever a device comes, goes, or is described anew.
     standings : StandingsBook
         How owners stand.
+    activity : ActivityBook
+        What holders do.
+    history : History
+        For how long leases have been held.
+    waitlist : Waiting
+        The requests that wait.
     """
 
     def __init__(self, standings: StandingsBook | None = None) -> None:
         self.standings = standings or NoStandings()
+        self.activity = activity_book()
+        self.history = History()
         self.leases: dict[str, Lease] = {}
         self.accounts: dict[str, Account] = {}
         self.nodes: dict[str, NodeRecord] = {}
         self.deadlines = DeadlineHeap()
         self.accepting = True
         self.topology = 0
-        # Two lists in step: sort keys to search in, and the requests themselves.
-        self._arrivals: list[tuple[int, str]] = []
-        self._waiting: list[Lease] = []
+        self.waitlist = Waiting()
+        self._watchers: list[Watcher] = []
+        #: Nodes whose leases end unless their agents are back, and those that have not joined.
+        self._away: dict[str, None] = {}
+        self._strangers: dict[str, None] = {}
+        self._fenced: dict[Process, dict[str, None]] = {}
+        self._capacity: dict[str, Counter[DeviceKind]] = {}
+        self._capacities: Counter[DeviceKind] = Counter()
         self._by_node: dict[str, dict[str, None]] = {}
+        self._by_owner: dict[str, dict[str, None]] = {}
         self._by_holder: dict[tuple[str, str], dict[str, None]] = {}
 
     # --- leases ---------------------------------------------------------------------------------
@@ -71,35 +102,75 @@ class Ledger:
         due = due_ms(lease)
         if due is not None and (before is None or due != due_ms(before)):
             self.deadlines.push(due, lease.id)
-        self.standings.note(before, lease if lease.state is not LeaseState.ENDED else None)
+        self.standings.note(before, lease)
+        self.activity.follow(before, lease)
+        self.history.note(before, lease)
         self.deadlines.trim(self.leases)
         for share in before.shares if before is not None else ():
+            self._changed(share.device_id)
             self._tidy(share.device_id)
+        for share in lease.shares if before is None or not before.shares else ():
+            self._changed(share.device_id)
+
+    def watch(self, watcher: Watcher) -> None:
+        """Have somebody told of every node that changes."""
+        self._watchers.append(watcher)
+
+    def _changed(self, device_id: str) -> None:
+        account = self.accounts.get(device_id)
+        if account is not None and account.device is not None:
+            self._node_changed(account.device.node_id)
+
+    def _node_changed(self, node_id: str) -> None:
+        for watcher in self._watchers:
+            watcher.node_changed(node_id)
 
     def waiting(self) -> Sequence[Lease]:
         """List the requests in the order of arrival."""
-        return self._waiting.copy()
+        return self.waitlist.all()
 
     def any_waiting(self) -> bool:
         """Whether there is any request in the queue."""
-        return bool(self._arrivals)
+        return len(self.waitlist) > 0
 
     def on_node(self, node_id: str) -> list[Lease]:
         """Leases whose shares are on a node."""
         return [self.leases[lease_id] for lease_id in self._by_node.get(node_id, ())]
 
+    def touching(self, node_id: str) -> list[Lease]:
+        """Leases that belong to a node, and those that have a share of one of its devices."""
+        known = (self.accounts.get(it) for it in self.nodes[node_id].devices)
+        ids = dict.fromkeys(self._by_node.get(node_id, ()))
+        for account in known:
+            if account is not None and account.device is not None and account.device.node_id == node_id:
+                ids.update(account.leases)
+        return [self.leases[lease_id] for lease_id in ids]
+
+    def shares_on(self, lease: Lease, node_id: str) -> tuple[Share, ...]:
+        """Those shares of a lease that are on a node, as far as it is known where devices are."""
+        if len(lease.shares) == 1:
+            return lease.shares
+        return tuple(it for it in lease.shares if self.node_of(it.device_id) in ((), (node_id,)))
+
     def of_holder(self, owner: str, key: str) -> list[Lease]:
         """Leases that a holder has or waits for; not those that are ending."""
         return [self.leases[lease_id] for lease_id in self._by_holder.get((owner, key), ())]
 
+    def of_owner(self, owner: str) -> list[Lease]:
+        """Leases of an owner whose shares are taken."""
+        return [self.leases[lease_id] for lease_id in self._by_owner.get(owner, ())]
+
+    def node_of(self, device_id: str) -> tuple[str, ...]:
+        """Return the node that a device is part of; empty when no agent has reported it."""
+        account = self.accounts.get(device_id)
+        return (account.device.node_id,) if account is not None and account.device is not None else ()
+
     def _index(self, lease: Lease) -> None:
         if lease.state is LeaseState.QUEUED:
-            key = (lease.requested_ms, lease.id)
-            place = bisect_left(self._arrivals, key)
-            self._arrivals.insert(place, key)
-            self._waiting.insert(place, lease)
+            self.waitlist.add(lease)
         if lease.state in HOLDING:
             self._by_node.setdefault(lease.node_id, {})[lease.id] = None
+            self._by_owner.setdefault(lease.owner, {})[lease.id] = None
             for share in reserved_by(lease):
                 self.account(share.device_id).take(lease, share)
         if lease.state in OCCUPYING:
@@ -107,10 +178,10 @@ class Ledger:
 
     def _unindex(self, lease: Lease) -> None:
         if lease.state is LeaseState.QUEUED:
-            place = bisect_left(self._arrivals, (lease.requested_ms, lease.id))
-            del self._arrivals[place], self._waiting[place]
+            self.waitlist.remove(lease)
         if lease.state in HOLDING:
             _discard(self._by_node, lease.node_id, lease.id)
+            _discard(self._by_owner, lease.owner, lease.id)
             for share in reserved_by(lease):
                 self.accounts[share.device_id].give_back(lease, share)
         if lease.state in OCCUPYING:
@@ -160,27 +231,39 @@ class Ledger:
 
     def settled(self) -> bool:
         """Whether all known nodes have reported their devices, so that no device can be still to come."""
-        return bool(self.nodes) and all(record.joined for record in self.nodes.values())
+        return bool(self.nodes) and not self._strangers
 
     def expect_node(self, node_id: str, until_ms: int) -> None:
         """Note a node that leases are on, whose agent has not joined yet."""
-        node = Node(id=node_id, hostname=node_id, connected=False)
-        self.nodes.setdefault(node_id, NodeRecord(node=node, grace_until_ms=until_ms))
+        if node_id not in self.nodes:
+            node = Node(id=node_id, hostname=node_id, connected=False)
+            self.nodes[node_id] = NodeRecord(node=node, grace_until_ms=until_ms)
+            self._away[node_id] = self._strangers[node_id] = None
+
+    def away(self) -> list[str]:
+        """List the nodes whose leases end unless their agents are back in time."""
+        return list(self._away)
 
     def adopt_nodes(self, other: Ledger) -> None:
         """Take over what another ledger knows of nodes and their devices."""
         for node_id, record in other.nodes.items():
-            self.nodes[node_id] = replace(record, fencing=set(record.fencing))
+            self.nodes[node_id] = replace(record, fencing=set())
+            self.fence(node_id, record.fencing)
+        self._away, self._strangers = dict(other._away), dict(other._strangers)
         for device in other.devices().values():
             self.account(device.id).report(device)
-        self.topology += 1
+        for node_id in self.nodes:
+            self._described(node_id)
 
     def join(self, node_id: str, hostname: str, devices: Iterable[Device]) -> None:
         """Note that a node's agent is connected, with these devices."""
         node = Node(id=node_id, hostname=hostname or node_id, connected=True)
         record = self.nodes.setdefault(node_id, NodeRecord(node=node))
         record.node, record.joined, record.grace_until_ms = node, True, None
-        self.report_devices(node_id, devices)
+        self._away.pop(node_id, None)
+        self._strangers.pop(node_id, None)
+        if not self.report_devices(node_id, devices):
+            self._node_changed(node_id)
 
     def report_devices(self, node_id: str, devices: Iterable[Device]) -> bool:
         """Replace the devices of a node; return whether anything is different now.
@@ -197,8 +280,25 @@ class Ledger:
             changed = changed or account.device != device
             account.report(device)
         record.devices = tuple(ours)
-        self.topology += changed
+        if changed:
+            self._described(node_id)
         return changed
+
+    def _described(self, node_id: str) -> None:
+        """Take over that the devices of a node are others."""
+        self.topology += 1
+        for watcher in self._watchers:
+            watcher.node_described(node_id)
+        self._capacities.subtract(self._capacity.pop(node_id, Counter()))
+        known = (self.accounts.get(it) for it in self.nodes[node_id].devices)
+        own = [it.device for it in known if it is not None and it.device is not None]
+        counts = self._capacity[node_id] = Counter()
+        for device in own:
+            if device.node_id == node_id:
+                part = device.parent_milli if device.whole_only else 0
+                counts[device.kind] += part or WHOLE_MILLI
+        self._capacities.update(counts)
+        self.standings.capacity(dict(self._capacities))
 
     def _forget_device(self, node_id: str, device_id: str) -> None:
         account = self.accounts.get(device_id)
@@ -216,18 +316,41 @@ class Ledger:
         record = self.nodes[node_id]
         record.node = Node(id=node_id, hostname=record.node.hostname, connected=False)
         record.grace_until_ms = grace_until_ms
-        record.fencing.clear()
+        self._away[node_id] = None
+        self.fence(node_id, ())
+        self._node_changed(node_id)
+
+    def fence(self, node_id: str, holders: Iterable[Process]) -> bool:
+        """Note which holders must be gone before a node is offered; return whether they are others."""
+        record = self.nodes[node_id]
+        before, record.fencing = record.fencing, set(holders)
+        for process in before - record.fencing:
+            _discard(self._fenced, process, node_id)
+        for process in record.fencing - before:
+            self._fenced.setdefault(process, {})[node_id] = None
+        if before != record.fencing:
+            self._node_changed(node_id)
+        return before != record.fencing
+
+    def unfence(self, process: Process) -> bool:
+        """Note that a holder without a lease is gone; return whether one was known."""
+        nodes = list(self._fenced.get(process, ()))
+        for node_id in nodes:
+            self.fence(node_id, self.nodes[node_id].fencing - {process})
+        return bool(nodes)
 
     def give_up(self, node_id: str) -> None:
         """Stop expecting the agent of a node soon; forget a node that never joined."""
         record = self.nodes[node_id]
         record.grace_until_ms = None
+        self._away.pop(node_id, None)
         if not record.joined:
             del self.nodes[node_id]
+            self._strangers.pop(node_id, None)
 
 
-def _discard(index: dict[_Key, dict[str, None]], key: _Key, lease_id: str) -> None:
+def _discard(index: dict[_Key, dict[str, None]], key: _Key, value: str) -> None:
     inner = index[key]
-    del inner[lease_id]
+    del inner[value]
     if not inner:
         del index[key]

@@ -8,29 +8,33 @@ from __future__ import annotations
 from dataclasses import replace
 
 from jupyter_gpupool.core.effects import ApplyLimits, Detach, PrepareAttach
-from jupyter_gpupool.core.leases import EndReason, Isolation, Lease, LeaseEvent, LeaseState, Share
-from jupyter_gpupool.core.policies.place import Candidate
+from jupyter_gpupool.core.leases import EndReason, Isolation, Lease, LeaseEvent, LeaseState
+from jupyter_gpupool.core.placing import Choice
 from jupyter_gpupool.core.turn import Turn
 
 
-def grant(turn: Turn, lease: Lease, choice: Candidate) -> Lease:
-    """Give a request its share of the chosen device."""
-    share = Share(
-        device_id=choice.device.id, compute_milli=choice.compute_milli, memory_bytes=choice.memory_bytes
-    )
+def grant(turn: Turn, lease: Lease, choice: Choice) -> Lease:
+    """Give a request its shares, all of them."""
     lease = turn.move(
         lease,
         LeaseEvent.GRANTED,
-        want=replace(lease.want, kind=choice.device.kind),
-        shares=(share,),
-        node_id=choice.device.node_id,
+        want=replace(lease.want, kind=choice.kind),
+        shares=choice.shares,
+        node_id=choice.node_id,
         generation=1,
         granted_ms=turn.now_ms,
         used_until_ms=turn.now_ms,
         deadline_ms=turn.now_ms + turn.config.attach_ms,
     )
-    turn.order(PrepareAttach(node_id=lease.node_id, lease=lease))
+    prepare(turn, lease)
     return lease
+
+
+def prepare(turn: Turn, lease: Lease) -> None:
+    """Have the agent of a lease's node expect its holder, with the shares that are there."""
+    there = turn.ledger.shares_on(lease, lease.node_id)
+    order = lease if len(there) == len(lease.shares) else replace(lease, shares=there)
+    turn.order(PrepareAttach(node_id=lease.node_id, lease=order))
 
 
 def grant_what_fits(turn: Turn) -> None:
@@ -65,7 +69,7 @@ def holder_gone(turn: Turn, lease: Lease, detail: str) -> Lease:
         pending=(),
         deadline_ms=turn.now_ms + turn.config.restart_grace_ms,
     )
-    turn.order(PrepareAttach(node_id=lease.node_id, lease=lease))
+    prepare(turn, lease)
     return lease
 
 

@@ -11,19 +11,23 @@ from types import MappingProxyType
 from typing import Any
 
 from jupyter_gpupool.core import events as ev
-from jupyter_gpupool.core import expiry, fleet, hooks, reports, requests, resize
+from jupyter_gpupool.core import expiry, fleet, hooks, reclaim, reports, requests, resize
 from jupyter_gpupool.core.config import PoolConfig
 from jupyter_gpupool.core.devices import Device, Free, Withheld
 from jupyter_gpupool.core.effects import Effect
+from jupyter_gpupool.core.estimates import Accuracy, HeldBefore
 from jupyter_gpupool.core.explain import Explainer
 from jupyter_gpupool.core.invariants import check_ledger
 from jupyter_gpupool.core.leases import Lease, LeaseState
 from jupyter_gpupool.core.ledger import Ledger
 from jupyter_gpupool.core.lifecycle import grant_what_fits
 from jupyter_gpupool.core.nodes import Node
+from jupyter_gpupool.core.placement.demand import Shape
 from jupyter_gpupool.core.policies import order_policy, place_policy
 from jupyter_gpupool.core.queue import Queue, QueueEntry
+from jupyter_gpupool.core.quotas.usage import OwnerUsage
 from jupyter_gpupool.core.turn import Turn
+from jupyter_gpupool.core.why import Answerer, Why
 
 
 def _on_journal_failed(turn: Turn, event: ev.JournalFailed) -> None:
@@ -41,6 +45,8 @@ _HANDLERS: dict[type[ev.Event], Callable[[Turn, Any], None]] = {
     ev.LeaseRequested: requests.on_lease_requested,
     ev.ReleaseRequested: reports.on_release_requested,
     ev.ResizeRequested: resize.on_resize_requested,
+    ev.PinRequested: reclaim.on_pin_requested,
+    ev.ActivitySeen: reclaim.on_activity_seen,
     ev.WaiterLost: reports.on_waiter_lost,
     ev.HolderAttached: reports.on_holder_attached,
     ev.AttachRefused: reports.on_attach_refused,
@@ -67,15 +73,34 @@ class Pool:
         The pool's rules.
     leases : iterable of Lease
         Live leases from the journal; their nodes count as disconnected until their agents join.
+    usage : iterable of OwnerUsage
+        What owners have used, from the journal (`Pool.usage`).
+    demand : iterable of (Shape, int)
+        What was asked for so far, from the journal (`Pool.demand_rows`): prices follow from it.
+    holds : iterable of HeldBefore
+        For how long leases were held that have ended, the latest last, from the journal.
     now_ms : int
         Pool time.
     """
 
-    def __init__(self, config: PoolConfig, *, leases: Iterable[Lease] = (), now_ms: int = 0) -> None:
+    def __init__(
+        self,
+        config: PoolConfig,
+        *,
+        leases: Iterable[Lease] = (),
+        usage: Iterable[OwnerUsage] = (),
+        demand: Iterable[tuple[Shape, int]] = (),
+        holds: Iterable[HeldBefore] = (),
+        now_ms: int = 0,
+    ) -> None:
         self._config = config
-        self._ledger = Ledger(hooks.standings_book(config))
-        self._queue = Queue(self._ledger, order_policy(config.order), place_policy(config.place))
-        self._explainer = Explainer(self._ledger, self._queue)
+        self._ledger = Ledger(hooks.standings_book(config, usage))
+        for hold in holds:
+            self._ledger.history.learn(hold)
+        self._queue = Queue(self._ledger, order_policy(config.order), place_policy(config.place), config)
+        self._queue.fields.restore(demand)
+        self._explainer = Explainer(self._ledger, self._queue, config)
+        self._answerer = Answerer(self._ledger, self._queue, config, self._explainer)
         self._revision = 0
         live = [it for it in leases if it.state is not LeaseState.ENDED]
         self._now_ms = max([now_ms, *(max(it.requested_ms, it.used_until_ms or 0) for it in live)])
@@ -100,8 +125,16 @@ class Pool:
         now_ms : int
             Pool time.
         """
-        pool = Pool(self._config, leases=leases, now_ms=max(now_ms, self._now_ms))
+        pool = Pool(
+            self._config,
+            leases=leases,
+            usage=self._ledger.standings.rows(),
+            demand=self.demand_rows(),
+            now_ms=max(now_ms, self._now_ms),
+        )
         pool._ledger.adopt_nodes(self._ledger)
+        pool._ledger.activity.adopt(self._ledger.activity)
+        pool._ledger.history.adopt(self._ledger.history)
         pool._ledger.accepting = False
         pool._revision = self._revision + 1
         return pool
@@ -125,13 +158,13 @@ class Pool:
             If the event is refused or illegal; then nothing was changed.
         """
         now_ms = max(self._now_ms, event.now_ms)
+        self._ledger.standings.tick(now_ms, event.wall_ms)
         turn = Turn(self._ledger, self._queue, self._config, now_ms, event.wall_ms)
         _HANDLERS[type(event)](turn, event)
         self._now_ms = now_ms
         if turn.changed:
             grant_what_fits(turn)
-            if turn.ledger.any_waiting():
-                hooks.reclaim(turn)
+            hooks.reclaim(turn)
             self._revision += 1
         return turn.effects
 
@@ -186,6 +219,11 @@ class Pool:
         """Say in words why a device is not offered; empty when it is."""
         return self._explainer.withheld(device_id)
 
+    @property
+    def waiting(self) -> int:
+        """How many requests wait."""
+        return len(self._ledger.waitlist)
+
     def queue(self, now_ms: int | None = None) -> list[QueueEntry]:
         """List the requests that wait, first to be considered first."""
         return self._explainer.queue(self._seen(now_ms), self._revision)
@@ -199,6 +237,30 @@ class Pool:
             If there is no live lease of that id.
         """
         return self._explainer.lease(lease_id, self._seen(now_ms), self._revision)
+
+    def why(self, lease_id: str, now_ms: int | None = None) -> Why:
+        """Say why a live lease is as it is: who is in its way, and for how long, probably.
+
+        Raises
+        ------
+        UnknownLease
+            If there is no live lease of that id.
+        """
+        return self._answerer.why(lease_id, self._seen(now_ms), self._revision)
+
+    @property
+    def accuracy(self) -> Accuracy:
+        """How good estimates of waits have been, of late."""
+        return self._ledger.history.accuracy
+
+    @property
+    def usage(self) -> hooks.StandingsBook:
+        """What owners hold, deserve and have used."""
+        return self._ledger.standings
+
+    def demand_rows(self) -> list[tuple[Shape, int]]:
+        """List what accelerators were asked for so far, to be written down now and then."""
+        return self._queue.fields.book.rows()
 
     def _seen(self, now_ms: int | None) -> int:
         return self._now_ms if now_ms is None else max(now_ms, self._now_ms)

@@ -1,25 +1,37 @@
-"""Who is next, on which device, and at which position everybody else waits.
+"""Who is next, and where: the requests that wait, and what is kept for the first of each kind.
 
-Rules of this module: it looks at the ledger and chooses, and changes nothing. A request that waits keeps the
-devices that it could use for itself: later ones pass only where they do not compete with it. A request none
-of whose devices is offered competes for nothing meanwhile.
+An event changes the room on a few nodes, and brings a few requests; only requests that could gain from that
+are looked at, and of those that are alike only the first. What does not fit stays out of sight until there is
+more room on some node where it could fit.
+
+Rules of this module: it looks at the ledger and chooses, and changes nothing there. Whoever is first in
+line of a kind, and fits nowhere, has a reservation; later ones are granted wherever they do not delay it. A
+request none of whose devices is offered holds nobody up meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from jupyter_gpupool.core import hooks
 from jupyter_gpupool.core.accounts import Account
+from jupyter_gpupool.core.backfill import Reservation, renewed, reserve
+from jupyter_gpupool.core.config import PoolConfig
 from jupyter_gpupool.core.devices import Device, DeviceKind
-from jupyter_gpupool.core.fitting import Obstacle, candidate, large_enough, obstacle
-from jupyter_gpupool.core.leases import Lease, Want
+from jupyter_gpupool.core.fields import Fields, ask_of
+from jupyter_gpupool.core.leases import Lease, LeaseState, Want
 from jupyter_gpupool.core.ledger import Ledger
+from jupyter_gpupool.core.meant import Meant
+from jupyter_gpupool.core.placement.rooms import fits
+from jupyter_gpupool.core.placing import Choice, Placer
 from jupyter_gpupool.core.policies.order import OrderPolicy
-from jupyter_gpupool.core.policies.place import Candidate, PlacePolicy
+from jupyter_gpupool.core.policies.score import ScorePolicy
+from jupyter_gpupool.core.waiting import Group, Shape, group_of
 
-#: How many different combinations of kind and name are remembered with the devices they mean.
-_REMEMBERED = 256
+#: How long the first in line is the first, unless somebody comes who is before it; pool time.
+_FIRST_MS = 5_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,133 +53,341 @@ class QueueEntry:
     reason: str
 
 
-class Queue:
-    """The waiting requests of a ledger, seen through an order and a placement policy."""
+class Blocked(NamedTuple):
+    """A request that waits, and what is kept for it.
 
-    def __init__(self, ledger: Ledger, order: OrderPolicy, place: PlacePolicy) -> None:
+    Attributes
+    ----------
+    lease : Lease
+        The request.
+    reserved : tuple of str
+        Ids of the devices that are kept for it; empty unless it is first in line.
+    expected_ms : int or None
+        Pool time at which they are expected to have room; None when unknown, or nothing is kept.
+    by_policy : bool
+        True when there is room for it, and a quota keeps it from it.
+    """
+
+    lease: Lease
+    reserved: tuple[str, ...]
+    expected_ms: int | None
+    by_policy: bool
+
+
+class Queue:
+    """The waiting requests of a ledger, seen through an order and a score of nodes."""
+
+    def __init__(self, ledger: Ledger, order: OrderPolicy, score: ScorePolicy, config: PoolConfig) -> None:
         self._ledger = ledger
         self._order = order
-        self._place = place
-        #: Kind and name of a request -> the devices it means, as long as no device is described anew.
-        self._matching: dict[tuple[DeviceKind | None, str], list[tuple[Account, Device]]] = {}
-        self._topology = -1
+        self._config = config
+        self.fields = Fields(ledger, score)
+        self.meant = Meant(ledger, self.fields)
+        self._placer = Placer(ledger, self.fields, score)
+        #: The first in line of each kind, what is kept for it, and since when.
+        self._firsts: dict[DeviceKind, Reservation] = {}
+        self._since_ms: dict[DeviceKind, int] = {}
+        #: Groups to be looked at; those that only a quota keeps; blocked requests that are before the first.
+        self._open: dict[Group, None] = {}
+        self._by_policy: dict[Group, None] = {}
+        self._before: dict[DeviceKind, Lease] = {}
+        self._touched: dict[str, None] = {}
+        ledger.watch(self)
 
-    def default_kind(self) -> DeviceKind | None:
-        """Return the kind of a request that names none: CUDA where there is any, else CPU.
+    def node_changed(self, node_id: str) -> None:
+        """Note that what is taken of a node, or whether it is offered, has changed."""
+        self._touched[node_id] = None
 
-        Real devices count before emulated ones. None while no device is known.
-        """
-        devices = [it.device for it in self._ledger.accounts.values() if it.device is not None]
-        real = [it for it in devices if not it.emulated]
-        kinds = {it.kind for it in real or devices}
-        if DeviceKind.CUDA in kinds:
-            return DeviceKind.CUDA
-        return DeviceKind.CPU if kinds else None
+    def node_described(self, node_id: str) -> None:
+        """Note that the devices of a node are others, or are described anew."""
+        self._touched[node_id] = None
 
-    def matching(self, want: Want) -> list[tuple[Account, Device]]:
-        """Return the devices that a request means, offered or not, large enough or not.
+    # --- grants -------------------------------------------------------------------------------------
 
-        Where real devices match, emulated ones do not, unless one is meant by name or id alone. The name or
-        id of a GPU that is split means its instances.
-        """
-        if self._topology != self._ledger.topology or len(self._matching) > _REMEMBERED:
-            self._topology = self._ledger.topology
-            self._matching.clear()
-        key = (want.kind, want.device)
-        found = self._matching.get(key)
-        if found is None:
-            found = self._matching[key] = self._match(want)
-        return found
-
-    def _match(self, want: Want) -> list[tuple[Account, Device]]:
-        kind = want.kind or (None if want.device else self.default_kind())
-        found = [
-            (account, device)
-            for account in self._ledger.accounts.values()
-            if (device := account.device) is not None
-            and (kind is None or device.kind is kind)
-            and (not want.device or _is_named(device, want.device))
-        ]
-        real = [it for it in found if not it[1].emulated]
-        return real or found
-
-    def offered(self) -> set[str]:
-        """Return the ids of the devices that are offered now."""
-        withheld = self._ledger.withheld
-        return {key for key, account in self._ledger.accounts.items() if withheld(account) is None}
-
-    def usable(self, want: Want, offered: Set[str]) -> list[tuple[Account, Device]]:
-        """Return those of the ``offered`` devices that a request could use, whether or not there is room."""
-        return [
-            (account, device)
-            for account, device in self.matching(want)
-            if device.id in offered and large_enough(want, device)
-        ]
-
-    def fits(self, lease: Lease, usable: list[tuple[Account, Device]], claimed: Set[str]) -> Candidate | None:
-        """Choose among ``usable`` devices that nobody has claimed; None when there is no room."""
-        want, owner = lease.want, lease.owner
-        candidates = []
-        for account, device in usable:
-            # most devices are full: this is looked at before anything is called
-            if want.compute_milli > account.free_compute_milli or device.id in claimed:
-                continue
-            found = candidate(account, device, want, owner)
-            if found is not None:
-                candidates.append(found)
-        return self._place(candidates) if candidates else None
-
-    def nearest(
-        self, want: Want, owner: str, usable: list[tuple[Account, Device]]
-    ) -> tuple[Account, Device, Obstacle | None]:
-        """Choose the ``usable`` device that comes nearest to having room; with what is in the way."""
-        found = [(account, device, obstacle(account, device, want, owner)) for account, device in usable]
-        return max(
-            found,
-            key=lambda it: (
-                it[2] in (None, Obstacle.OWNER, Obstacle.LEASES),
-                it[0].free_compute_milli,
-                it[0].free_memory_bytes,
-            ),
-        )
-
-    def grants(self, now_ms: int, newcomer: Lease | None = None) -> Iterator[tuple[Lease, Candidate]]:
-        """Go through the queue once, and yield each request for which there is room.
+    def grants(self, now_ms: int) -> Iterator[tuple[Lease, Choice]]:
+        """Yield each request for which there is room, the first in line first.
 
         The caller grants what is yielded before it asks for the next: room is looked at anew each time.
-
-        Parameters
-        ----------
-        now_ms : int
-            Pool time.
-        newcomer : Lease or None
-            A request that is not in the queue yet, to be considered as if it were.
         """
-        waiting = [*self._ledger.waiting(), newcomer] if newcomer is not None else self._ledger.waiting()
-        offered = self.offered()
-        claimed: set[str] = set()
-        for lease in self._order(waiting, now_ms, {}):
-            if len(claimed) == len(offered):
+        self._open.update(self._by_policy)
+        self._by_policy.clear()
+        self._before.clear()
+        while True:
+            self._take_note(now_ms)
+            found = self._next(now_ms)
+            if found is not None:
+                yield found
+            elif not self._appoint(now_ms):
                 return
-            usable = self.usable(lease.want, offered)
-            choice = self.fits(lease, usable, claimed)
-            if choice is not None:
-                yield lease, choice
-            else:
-                claimed.update(device.id for _, device in usable)
 
-    def place_for(self, newcomer: Lease, now_ms: int) -> Candidate | None:
+    def place_for(self, newcomer: Lease, now_ms: int) -> Choice | None:
         """Find room for a request that would be granted at once; None when it would have to wait."""
-        for lease, choice in self.grants(now_ms, newcomer):
-            if lease.id == newcomer.id:
-                return choice
+        self._take_note(now_ms)
+        first = self._first(self.kind_of(newcomer.want))
+        lifted: Set[str] = frozenset()
+        if first is not None:
+            ahead = self._ordered([self._ledger.leases[first.lease_id], newcomer], now_ms)[0]
+            lifted = self._lifted(newcomer, first, now_ms, first_seen=ahead.id == first.lease_id)
+        choice = self._choose(newcomer, lifted)
+        if choice is None or not self._allowed(newcomer, choice, now_ms):
+            return None
+        return choice
+
+    def _next(self, now_ms: int) -> tuple[Lease, Choice] | None:
+        """Find the first request that is to be looked at for which there is room."""
+        if not self._open:
+            return None
+        groups = self._ledger.waitlist.groups
+        seen: set[DeviceKind] = set()
+        opened = [self._ledger.leases[groups[it][0][1]] for it in self._open if it in groups]
+        firsts = {it.lease_id for it in self._firsts.values()} - {it.id for it in opened}
+        for lease in self._ordered([*opened, *(self._ledger.leases[it] for it in firsts)], now_ms):
+            kind = self.kind_of(lease.want)
+            first = self._first(kind)
+            is_first = first is not None and first.lease_id == lease.id
+            if is_first and kind is not None:
+                seen.add(kind)
+            choice = self._choose(lease, self._lifted(lease, first, now_ms, first_seen=kind in seen))
+            if choice is not None and self._allowed(lease, choice, now_ms):
+                return lease, choice
+            group = group_of(lease)
+            self._open.pop(group, None)
+            if choice is not None:
+                self._by_policy[group] = None
+                if is_first and kind is not None:
+                    self._drop(kind)
+            elif kind is not None and first is not None and kind not in seen:
+                self._before.setdefault(kind, lease)
+        self._open.clear()
         return None
+
+    def _lifted(self, lease: Lease, first: Reservation | None, now_ms: int, *, first_seen: bool) -> Set[str]:
+        """Say for whom nothing is kept that this request may not take: it is before them, or over in time."""
+        if first is None:
+            return frozenset()
+        soon = (
+            first.ready_ms is not None
+            and lease.hold_ms is not None
+            and now_ms + lease.hold_ms <= first.ready_ms
+        )
+        if not first_seen or soon or first.lease_id == lease.id:
+            return {first.lease_id}
+        return frozenset()
+
+    def _choose(self, lease: Lease, lifted: Set[str]) -> Choice | None:
+        return self._placer.choose(lease.want, lease.owner, lease.holder, lifted=lifted)
+
+    def _allowed(self, lease: Lease, choice: Choice, now_ms: int) -> bool:
+        return hooks.may_grant(self._ledger, self._config, lease, choice.shares, now_ms)
+
+    def _ordered(self, leases: Iterable[Lease], now_ms: int) -> list[Lease]:
+        arrived = sorted(leases, key=lambda it: (it.requested_ms, it.id))
+        if len(arrived) < 2:
+            return arrived
+        standings = self._ledger.standings.of({it.owner for it in arrived}, now_ms)
+        return list(self._order(arrived, now_ms, standings))
+
+    def kind_of(self, want: Want) -> DeviceKind | None:
+        """Return the kind of device that a request means; None while no such device is known."""
+        if want.kind is not None:
+            return want.kind
+        if not want.device:
+            return self.fields.default_kind()
+        found = self.fields.of(want)[:1]
+        kinds = {kind for field in found for kind, count in field.kinds.items() if count}
+        kinds = kinds or {device.kind for _, device in self.matching(want)}
+        return DeviceKind.CUDA if DeviceKind.CUDA in kinds else next(iter(kinds), None)
+
+    def matching(self, want: Want) -> list[tuple[Account, Device]]:
+        """Return the devices that a request means, offered or not, large enough or not."""
+        return self.meant.matching(want)
+
+    # --- what has changed ---------------------------------------------------------------------------
+
+    def _take_note(self, now_ms: int) -> None:
+        """Open the groups that could gain from what has changed since this was called last."""
+        waitlist = self._ledger.waitlist
+        self._open.update(waitlist.fresh)
+        waitlist.fresh.clear()
+        for kind in list(self._firsts):
+            self._renew(kind, now_ms)
+        touched, self._touched = self._touched, {}
+        if not touched:
+            return
+        for shape in waitlist.shapes:
+            if self._gains(shape, touched):
+                self._open.update(waitlist.shapes[shape])
+        for field in self.fields:
+            field.grown.clear()
+
+    def _renew(self, kind: DeviceKind, now_ms: int) -> None:
+        """Look at a reservation anew if its request or its devices have changed."""
+        first = self._firsts[kind]
+        lease = self._ledger.leases.get(first.lease_id)
+        if lease is None or lease.state is not LeaseState.QUEUED:
+            self._drop(kind)
+        elif not self._touched.keys().isdisjoint(first.nodes):
+            again = renewed(self._ledger, self.fields, lease, first, now_ms)
+            if again is None:
+                self._drop(kind)
+            else:
+                self._firsts[kind] = again
+                self.fields.keep(again.kept)
+            self._open[group_of(lease)] = None
+
+    def _drop(self, kind: DeviceKind) -> None:
+        first = self._firsts.pop(kind)
+        self.fields.release(first.kept.keys())
+        self._touched.update(dict.fromkeys(first.nodes))
+
+    def _first(self, kind: DeviceKind | None) -> Reservation | None:
+        return self._firsts.get(kind) if kind is not None else None
+
+    def _gains(self, shape: Shape, touched: Iterable[str]) -> bool:
+        """Whether there may be room for requests of a shape that was not there before."""
+        want = _want_of(shape)
+        ask = ask_of(want, devices=1 if want.spread else None)
+        first = self._first(self.kind_of(want))
+        for field in self.fields.of(want):
+            if any(fits(ask, field.index.room(it)) for it in field.grown if it in field.members):
+                return True
+            known = (field.members[it] for it in touched if it in field.members)
+            if any(self._is_special(it, first) for it in known):
+                return True
+        return False
+
+    def _is_special(self, accounts: Iterable[Account], first: Reservation | None) -> bool:
+        """Whether what is free on a node is not the same for all: devices of one owner, or kept ones."""
+        for account in accounts:
+            if first is not None and account.device_id in first.kept:
+                return True
+            if account.device is not None and account.device.one_owner and account.owners:
+                return True
+        return False
+
+    # --- first in line ------------------------------------------------------------------------------
+
+    def _appoint(self, now_ms: int) -> bool:
+        """See that the first in line of each kind has a reservation; tell whether one was given up."""
+        given_up = False
+        wanted = {self.kind_of(_want_of(it)) for it in self._ledger.waitlist.shapes}
+        for kind in DeviceKind:
+            if kind not in wanted:
+                continue
+            first, before = self._firsts.get(kind), self._before.pop(kind, None)
+            if before is not None and before.id in self._ledger.leases:
+                candidates: Iterable[Lease] = [before]
+            elif first is None or now_ms - self._since_ms[kind] >= _FIRST_MS:
+                candidates = self._in_line(kind, now_ms)
+            else:
+                continue
+            given_up = self._appoint_one(kind, candidates, now_ms) or given_up
+        return given_up
+
+    def _in_line(self, kind: DeviceKind, now_ms: int) -> list[Lease]:
+        """List the first request of each group of a kind, in order, but those that only a quota keeps."""
+        waitlist = self._ledger.waitlist
+        found = [
+            self._ledger.leases[waitlist.groups[group][0][1]]
+            for shape, groups in waitlist.shapes.items()
+            if self.kind_of(_want_of(shape)) is kind
+            for group in groups
+            if group not in self._by_policy
+        ]
+        return self._ordered(found, now_ms)
+
+    def _appoint_one(self, kind: DeviceKind, candidates: Iterable[Lease], now_ms: int) -> bool:
+        hopeless: set[Shape] = set()
+        self._since_ms[kind] = now_ms
+        first = self._firsts.get(kind)
+        for lease in candidates:
+            if first is not None and lease.id == first.lease_id:
+                return False
+            shape = group_of(lease).shape
+            if shape in hopeless or not hooks.may_grant(self._ledger, self._config, lease, (), now_ms):
+                continue
+            found = reserve(self._ledger, self.fields, lease, now_ms)
+            if found is None:
+                hopeless.add(shape)
+                continue
+            if first is not None:
+                self._drop(kind)
+            self._firsts[kind] = found
+            self.fields.keep(found.kept)
+            return first is not None
+        return False
+
+    # --- what can be seen -----------------------------------------------------------------------------
+
+    def blocked(self, now_ms: int) -> list[Blocked]:
+        """List the requests that wait, the first in line first; of those that are alike only the first."""
+        leases = self._ledger.leases
+        firsts = [leases[of_group[0][1]] for of_group in self._ledger.waitlist.groups.values()]
+        kept = {it.lease_id: it for it in self._firsts.values()}
+        return [
+            Blocked(
+                lease,
+                tuple(kept[lease.id].kept) if lease.id in kept else (),
+                kept[lease.id].ready_ms if lease.id in kept else None,
+                group_of(lease) in self._by_policy,
+            )
+            for lease in self._ordered(firsts, now_ms)
+        ]
+
+    def first_in_line(self) -> list[Blocked]:
+        """List the first request of each kind that has a reservation."""
+        leases = self._ledger.leases
+        return [
+            Blocked(leases[it.lease_id], tuple(it.kept), it.ready_ms, by_policy=False)
+            for it in self._firsts.values()
+            if it.lease_id in leases
+        ]
+
+    def reservation(self, lease_id: str) -> Reservation | None:
+        """Return what is kept for a request; None when it is not first in line."""
+        return next((it for it in self._firsts.values() if it.lease_id == lease_id), None)
+
+    def kept_beside(self, device_id: str) -> tuple[int, int] | None:
+        """Return what of a device others may take, thousandths and bytes; None when nothing is kept of it."""
+        kept = self.fields.kept.get(device_id)
+        return None if kept is None else (kept.compute_milli, kept.memory_bytes)
+
+    def fits_without(self, lease: Lease, gone: Set[str]) -> bool:
+        """Whether there would be room for a request if some leases ended."""
+        first = self._first(self.kind_of(lease.want))
+        own = first is not None and first.lease_id == lease.id
+        lifted = frozenset({lease.id} if own else ())
+        found = self._placer.choose(lease.want, lease.owner, lease.holder, lifted=lifted, gone=gone)
+        return found is not None
+
+    def could_ever(self, want: Want) -> bool:
+        """Whether a request would surely fit if nothing were taken of a node on offer."""
+        if want.spread and want.count > 1:
+            return False
+        ask = ask_of(want)
+        return any(field.near.best(ask) is not None for field in self.fields.of(want))
+
+    def could_use(self, want: Want) -> list[tuple[Account, Device]]:
+        """List the devices on offer that are large enough for a request."""
+        return self.meant.usable(want, self.meant.offered())
+
+    def contradiction(self, now_ms: int) -> str:
+        """Look at every room and every request: say what is not as it should be; empty when all is."""
+        wrong = self.fields.contradiction()
+        if wrong:
+            return wrong
+        for lease in self._ledger.waiting():
+            first = self._first(self.kind_of(lease.want))
+            choice = self._choose(lease, self._lifted(lease, first, now_ms, first_seen=True))
+            if choice is not None and self._allowed(lease, choice, now_ms):
+                return f"{lease.id} waits although there is room for it"
+        return ""
 
     def positions(self, now_ms: int) -> dict[str, int]:
         """Return the position of each request by lease id: 1 for the next of its device kind."""
         counts: dict[DeviceKind | None, int] = {}
         positions = {}
-        for ahead, lease in enumerate(self._order(self._ledger.waiting(), now_ms, {})):
+        for ahead, lease in enumerate(self._ordered(self._ledger.waiting(), now_ms)):
             kind = lease.want.kind
             competing = ahead if kind is None else counts.get(kind, 0) + counts.get(None, 0)
             positions[lease.id] = competing + 1
@@ -175,8 +395,12 @@ class Queue:
         return positions
 
 
-def _is_named(device: Device, name: str) -> bool:
-    """Whether a request means a device by its name or id, or by those of the GPU that it is part of."""
-    if name in (device.name, device.id):
-        return True
-    return bool(device.parent_id) and name in (device.parent_id, device.name.rpartition("-")[0])
+def _want_of(shape: Shape) -> Want:
+    return Want(
+        kind=shape.kind,
+        device=shape.device,
+        compute_milli=shape.compute_milli,
+        memory_bytes=shape.memory_bytes,
+        count=shape.devices,
+        spread=shape.spread,
+    )

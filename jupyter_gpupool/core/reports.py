@@ -57,7 +57,7 @@ def _fence(turn: Turn, event: HolderAttached) -> None:
     record = turn.ledger.nodes.get(event.node_id)
     if record is None:
         raise UnknownLease(f"There is no live lease {event.lease_id}.", hint="It may have ended.")
-    record.fencing.add((event.lease_id, event.generation))
+    turn.ledger.fence(event.node_id, record.fencing | {(event.lease_id, event.generation)})
     turn.changed = True
     turn.order(Detach(node_id=event.node_id, lease_id=event.lease_id, generation=event.generation))
 
@@ -102,9 +102,7 @@ def on_holder_detached(turn: Turn, event: HolderDetached) -> None:
 
 def _clear_fence(turn: Turn, lease_id: str, generation: int) -> bool:
     """Note that a holder without a lease is gone; return whether one was known."""
-    cleared = False
-    for record in turn.ledger.nodes.values():
-        if (lease_id, generation) in record.fencing:
-            record.fencing.discard((lease_id, generation))
-            turn.changed = cleared = True
-    return cleared
+    if not turn.ledger.unfence((lease_id, generation)):
+        return False
+    turn.changed = True
+    return True

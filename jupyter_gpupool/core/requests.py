@@ -5,6 +5,7 @@ Rule of this module: everything is looked at before anything is changed, and a r
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from jupyter_gpupool.core import hooks
@@ -21,7 +22,7 @@ from jupyter_gpupool.core.errors import (
 from jupyter_gpupool.core.events import LeaseRequested
 from jupyter_gpupool.core.fitting import Obstacle, large_enough, memory_for
 from jupyter_gpupool.core.leases import Lease, LeaseState, Want
-from jupyter_gpupool.core.shares import WHOLE_MILLI, format_compute, format_memory
+from jupyter_gpupool.core.shares import MOST_DEVICES, WHOLE_MILLI, format_compute, format_memory
 from jupyter_gpupool.core.turn import Turn
 from jupyter_gpupool.core.wording import (
     describe_device,
@@ -41,6 +42,7 @@ def on_lease_requested(turn: Turn, event: LeaseRequested) -> None:
     if event.lease_id in turn.ledger.leases:
         raise DuplicateLease(f"There is a lease {event.lease_id} already.")
     check_size(event.want.compute_milli, event.want.memory_bytes)
+    _check_count(event.want)
     if (event.wait_ms is not None and event.wait_ms < 0) or (event.hold_ms is not None and event.hold_ms < 1):
         raise InvalidValue("A request cannot wait for less than nothing, or be held for no time.")
     check_accepting(turn)
@@ -60,8 +62,10 @@ def on_lease_requested(turn: Turn, event: LeaseRequested) -> None:
         hold_ms=event.hold_ms,
     )
     if event.wait_ms == 0 and turn.queue.place_for(lease, turn.now_ms) is None:
+        hooks.check_now(turn, event.owner, want)
         raise _refused_now(turn, want, event.owner)
     turn.add(lease)
+    turn.queue.fields.count(want)
 
 
 def check_size(compute_milli: int, memory_bytes: int | None) -> None:
@@ -83,6 +87,14 @@ def check_size(compute_milli: int, memory_bytes: int | None) -> None:
         )
 
 
+def _check_count(want: Want) -> None:
+    """Refuse numbers of devices that mean nothing."""
+    if not 1 <= want.count <= MOST_DEVICES:
+        raise InvalidValue(
+            f"{want.count} devices is out of range.", hint=f"Ask for 1 to {MOST_DEVICES} devices."
+        )
+
+
 def check_accepting(turn: Turn) -> None:
     """Refuse while nothing can be granted.
 
@@ -100,9 +112,9 @@ def check_accepting(turn: Turn) -> None:
 
 def _resolved(turn: Turn, want: Want) -> Want:
     """Fill in the device kind, as far as the pool knows its devices."""
-    matching = turn.queue.matching(want)
-    if matching:
-        return replace(want, kind=matching[0][1].kind)
+    kind = turn.queue.kind_of(want)
+    if kind is not None and (turn.queue.fields.of(want) or turn.queue.matching(want)):
+        return replace(want, kind=kind)
     if not turn.ledger.settled():
         return want
     what = f"named “{want.device}”" if want.device else f"of kind {_kind_name(want.kind)}"
@@ -137,25 +149,39 @@ def _check_holder(turn: Turn, event: LeaseRequested, want: Want) -> None:
 
 
 def _check_ever_fits(turn: Turn, want: Want) -> None:
-    """Refuse what is larger than every device that it could mean."""
-    matching = [device for _, device in turn.queue.matching(want)]
-    if not turn.ledger.settled() or any(large_enough(want, it) for it in matching):
+    """Refuse what is larger than every device that it could mean, or more than there are on a node."""
+    if turn.queue.could_ever(want) or not turn.ledger.settled():
         return
-    limit, hint = describe_largest(turn.ledger, want, matching)
-    raise NeverFits(f"{describe_want(want)} never fits: {limit}.", hint=hint)
+    matching = [device for _, device in turn.queue.matching(want)]
+    large = [it for it in matching if large_enough(want, it)]
+    if not large:
+        limit, hint = describe_largest(turn.ledger, want, matching)
+        raise NeverFits(f"{describe_want(want)} never fits: {limit}.", hint=hint)
+    if want.count == 1:
+        return
+    most = len(large) if want.spread else max(Counter(it.node_id for it in large).values())
+    if want.count <= most:
+        return
+    where = "in the pool" if want.spread else "on one node"
+    more = "" if want.spread or want.count > len(large) else ", or let them be on several nodes"
+    raise NeverFits(
+        f"{describe_want(want)} never fits: there are at most {plural(most, 'such device', 'such devices')} "
+        f"{where}.",
+        hint=f"Ask for at most {most}{more}.",
+    )
 
 
 def _refused_now(turn: Turn, want: Want, owner: str) -> DoesNotFitNow:
     """Say why a request that would not wait is refused, and what would fit."""
     message = f"{describe_want(want)} is not free now."
-    usable = turn.queue.usable(want, turn.queue.offered())
+    usable = turn.queue.could_use(want)
     if not usable:
         return DoesNotFitNow(message, hint=f"{_none_offered(turn, want)}; ask again and wait.")
     rivals = [it for it in turn.ledger.waiting() if it.want.kind in (None, want.kind)]
     if rivals:
         ahead = plural(len(rivals), "request is", "requests are")
         return DoesNotFitNow(message, hint=f"{ahead} ahead in the queue; ask again and wait.")
-    account, device, bar = turn.queue.nearest(want, owner, usable)
+    account, device, bar = turn.queue.meant.nearest(want, owner, usable)
     if bar is not None and bar is not Obstacle.ROOM:
         why = describe_obstacle(turn.ledger, account, device, bar)
         return DoesNotFitNow(message, hint=f"{why[0].upper()}{why[1:]}. Ask again and wait.")

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from jupyter_gpupool.core import hooks
 from jupyter_gpupool.core.accounts import Account
-from jupyter_gpupool.core.devices import Device
+from jupyter_gpupool.core.devices import Device, Free
 from jupyter_gpupool.core.errors import DoesNotFitNow, IllegalTransition, NeverFits
 from jupyter_gpupool.core.events import LimitsApplied, LimitsRefused, ResizeRequested
 from jupyter_gpupool.core.fitting import memory_for
@@ -28,24 +28,28 @@ from jupyter_gpupool.core.wording import (
 
 
 def on_resize_requested(turn: Turn, event: ResizeRequested) -> None:
-    """Reserve the new size beside the old one, and have the agent put it in force."""
+    """Reserve the new size beside the old one, on each of its devices, and have the agent put it in force."""
     lease = turn.live(event.lease_id)
     check_size(event.compute_milli, event.memory_bytes)
     _check_state(lease)
-    account, device = _device_of(turn, lease)
-    _check_divisible(turn, lease, device, event)
-    held = lease.shares[0]
-    wanted = Share(
-        device_id=held.device_id,
-        compute_milli=event.compute_milli,
-        memory_bytes=memory_for(device, event.compute_milli, event.memory_bytes),
+    devices = [_device_of(turn, lease, share) for share in lease.shares]
+    for _, device in devices:
+        _check_divisible(turn, lease, device, event)
+    wanted = tuple(
+        Share(
+            device_id=device.id,
+            compute_milli=event.compute_milli,
+            memory_bytes=memory_for(device, event.compute_milli, event.memory_bytes),
+        )
+        for _, device in devices
     )
-    if wanted == held:
+    if wanted == lease.shares:
         return
     check_accepting(turn)
-    _check_room(turn, lease, account, device, wanted)
-    hooks.check_resize(turn, lease, (wanted,))
-    lease = turn.move(lease, LeaseEvent.RESIZE_ASKED, pending=(wanted,))
+    for (account, device), held, size in zip(devices, lease.shares, wanted, strict=True):
+        _check_room(turn, lease, (account, device), held, size)
+    hooks.check_resize(turn, lease, wanted)
+    lease = turn.move(lease, LeaseEvent.RESIZE_ASKED, pending=wanted)
     apply_pending(turn, lease)
 
 
@@ -62,9 +66,9 @@ def _check_state(lease: Lease) -> None:
         )
 
 
-def _device_of(turn: Turn, lease: Lease) -> tuple[Account, Device]:
-    account = turn.ledger.accounts[lease.shares[0].device_id]
-    if account.device is None or not turn.ledger.connected(lease.node_id):
+def _device_of(turn: Turn, lease: Lease, share: Share) -> tuple[Account, Device]:
+    account = turn.ledger.accounts[share.device_id]
+    if account.device is None or not turn.ledger.connected(account.device.node_id):
         raise DoesNotFitNow(
             f"Lease {lease.id} cannot be resized now: the agent of its node is not connected.",
             hint="Try again when it is back.",
@@ -84,9 +88,9 @@ def _check_divisible(turn: Turn, lease: Lease, device: Device, event: ResizeRequ
     )
 
 
-def _check_room(turn: Turn, lease: Lease, account: Account, device: Device, wanted: Share) -> None:
+def _check_room(turn: Turn, lease: Lease, place: tuple[Account, Device], held: Share, wanted: Share) -> None:
     """Refuse a grow for which there is no room; a dimension that does not grow needs none."""
-    held = lease.shares[0]
+    account, device = place
     name = describe_device(turn.ledger, device.id)
     if wanted.memory_bytes > max(device.memory_bytes, held.memory_bytes):
         raise NeverFits(
@@ -102,7 +106,7 @@ def _check_room(turn: Turn, lease: Lease, account: Account, device: Device, want
                 f"Lease {lease.id} cannot grow now: {withheld}.",
                 hint="It can shrink; or try again later.",
             )
-    free = account.free
+    free = _open_to_grows(turn, account)
     if more_compute > max(0, free.compute_milli) or more_memory > max(0, free.memory_bytes):
         largest = describe_size(
             held.compute_milli + free.compute_milli, held.memory_bytes + free.memory_bytes
@@ -112,6 +116,15 @@ def _check_room(turn: Turn, lease: Lease, account: Account, device: Device, want
             f"that is not free on {name}.",
             hint=f"It can have at most {largest} there now.",
         )
+
+
+def _open_to_grows(turn: Turn, account: Account) -> Free:
+    """Return what of a device leases may grow into: not what is kept for who is first in line."""
+    kept = turn.queue.kept_beside(account.device_id)
+    free = account.free
+    if kept is None:
+        return free
+    return Free(compute_milli=min(free.compute_milli, kept[0]), memory_bytes=min(free.memory_bytes, kept[1]))
 
 
 def on_limits_applied(turn: Turn, event: LimitsApplied) -> None:

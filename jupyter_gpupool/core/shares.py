@@ -110,12 +110,12 @@ class Shares(NamedTuple):
     ----------
     compute_milli : int
         Thousandths of each of them.
-    count : int
+    devices : int
         How many.
     """
 
     compute_milli: int
-    count: int
+    devices: int
 
 
 def parse_shares(value: str | float, count: str | int | None = None) -> Shares:

@@ -37,9 +37,8 @@ def _room(model: str, cpu_milli: int, memory_bytes: int, parts: list[Part], limi
     devices = tuple(it[0] for it in parts)
     if not limited:
         return Room(model, cpu_milli, memory_bytes, devices)
-    frame = Frame(
-        tuple(it[2] * GIB for it in parts), tuple(it[3] for it in parts), tuple(it[4] for it in parts)
-    )
+    sizes = tuple(it[2] * GIB for it in parts)
+    frame = Frame(sizes, sizes, tuple(it[3] for it in parts), tuple(it[4] for it in parts))
     return Room(model, cpu_milli, memory_bytes, devices, tuple(it[1] * GIB for it in parts), frame)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from jupyter_gpupool.core.pool import Pool
 
 #: Attributes that are derived or only remember what was looked up.
-_CACHES = {"_explainer", "_queue", "_config"}
+_CACHES = {"_explainer", "_answerer", "_queue", "_config", "_watchers", "fresh", "standings"}
 
 
 def snapshot(pool: Pool) -> Any:
@@ -24,5 +24,6 @@ def _plain(value: Any) -> Any:
         return sorted(map(repr, value))
     if type(value).__module__.startswith("jupyter_gpupool") and not hasattr(value, "value"):
         names = getattr(type(value), "__slots__", None) or vars(value).keys()
-        return [type(value).__name__, [(name, _plain(getattr(value, name))) for name in names]]
+        kept = [name for name in names if name not in _CACHES]
+        return [type(value).__name__, [(name, _plain(getattr(value, name))) for name in kept]]
     return repr(value)

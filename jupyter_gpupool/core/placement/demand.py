@@ -84,6 +84,10 @@ class DemandBook:
         self._shapes: Counter[Shape] = Counter()
         self._requests = 0
 
+    def set_capacity(self, capacity: Mapping[str, int]) -> None:
+        """Take over how many devices of each model the pool has now."""
+        self._capacity = dict(capacity)
+
     def count(self, ask: Ask) -> bool:
         """Count a request; tell whether the statistics should be drawn up anew."""
         self._shapes[Shape(ask.cpu_milli, ask.milli, ask.devices, ask.models)] += 1

@@ -65,6 +65,11 @@ class PlacementIndex:
         Statistics that it is given.
     able : callable
         Whether a node comes into question for a request.
+
+    Attributes
+    ----------
+    demand : Demand
+        The statistics.
     """
 
     def __init__(
@@ -75,7 +80,7 @@ class PlacementIndex:
     ) -> None:
         self._policy = policy
         self._able = able
-        self._demand = demand or Demand()
+        self.demand = demand or Demand()
         self._rooms: list[Room | None] = []
         self._names: list[str] = []
         self._ranks: dict[str, int] = {}
@@ -111,7 +116,7 @@ class PlacementIndex:
 
     def set_demand(self, demand: Demand) -> None:
         """Take other statistics: all scores are asked for anew."""
-        self._demand = demand
+        self.demand = demand
         self._views.clear()
 
     def best(self, ask: Ask) -> Placement | None:
@@ -215,5 +220,5 @@ class PlacementIndex:
             return None
         scored = view.scores.get(room)
         if scored is None:
-            scored = view.scores[room] = self._policy(ask, room, self._demand)
+            scored = view.scores[room] = self._policy(ask, room, self.demand)
         return -scored.score, rank, room

@@ -18,6 +18,8 @@ class Frame(NamedTuple):
     ----------
     sizes : tuple of int
         Memory that can be leased, bytes; 0 for a device that is not offered.
+    memory : tuple of int
+        The same with what is used without a lease, for the time being.
     parts : tuple of int
         Thousandths: 1000 for a whole device, less for a part of one.
     whole : tuple of bool
@@ -25,6 +27,7 @@ class Frame(NamedTuple):
     """
 
     sizes: tuple[int, ...]
+    memory: tuple[int, ...]
     parts: tuple[int, ...]
     whole: tuple[bool, ...]
 

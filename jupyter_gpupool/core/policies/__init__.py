@@ -12,13 +12,13 @@ from jupyter_gpupool.core.errors import InvalidValue
 from jupyter_gpupool.core.policies.order import OrderPolicy
 from jupyter_gpupool.core.policies.order.fair import fair
 from jupyter_gpupool.core.policies.order.fifo import fifo
-from jupyter_gpupool.core.policies.place import PlacePolicy
-from jupyter_gpupool.core.policies.place.best_fit import best_fit
+from jupyter_gpupool.core.policies.score import ScorePolicy
+from jupyter_gpupool.core.policies.scores import SCORES
 
 #: Queue orders by the name an administrator writes (``PoolConfig.order``).
 ORDERS: Mapping[str, OrderPolicy] = {"fair": fair, "fifo": fifo}
 #: Placements by the name an administrator writes (``PoolConfig.place``).
-PLACEMENTS: Mapping[str, PlacePolicy] = {"best_fit": best_fit}
+PLACEMENTS: Mapping[str, ScorePolicy] = SCORES
 
 _Policy = TypeVar("_Policy")
 
@@ -34,7 +34,7 @@ def order_policy(name: str) -> OrderPolicy:
     return _find("queue order", "order", name, ORDERS)
 
 
-def place_policy(name: str) -> PlacePolicy:
+def place_policy(name: str) -> ScorePolicy:
     """Find a placement policy by name.
 
     Raises

@@ -252,6 +252,12 @@ class Book:
         """The kind that standings are about where none is named: CUDA where there is any, else CPU."""
         return DeviceKind.CUDA if self._capacity.get(DeviceKind.CUDA) else DeviceKind.CPU
 
+    def kinds(self, name: str) -> list[DeviceKind]:
+        """List the kinds of devices that the pool has, or that an owner has had."""
+        owner = self._owners.get(name)
+        had = owner.lines if owner is not None else {}
+        return [kind for kind in DeviceKind if self._capacity.get(kind) or kind in had]
+
     def of(self, owners: Iterable[str], now_ms: int) -> Mapping[str, Standing]:
         """Say how some owners stand at a pool time."""
         found = {}
@@ -360,6 +366,10 @@ class Book:
         for group in reversed(owner.groups):
             rules = self.quotas.by_name[group].rules
             yield group, rules, self._group(group, kind), self._group_leases.get(group, 0)
+
+    def read(self, line: Line, now_ms: int) -> Reading:
+        """Return what a line has used up to now."""
+        return line.look(now_ms, self._calendar)
 
     def week_of_line(self, line: Line, now_ms: int) -> int:
         """Return what a line has used this week, thousandths of a device x milliseconds."""

@@ -1,0 +1,426 @@
+"""The devices that a kind of request means, and what is free on their nodes, kept up to date by each change.
+
+A field is all devices of one kind, or of one name, real or emulated ones. It knows the room on each of its
+nodes, and finds the best node for a request without looking at the others. What changes is noted node by
+node, and looked at when the field is asked for next.
+
+Rule of this module: a room says what anybody may take. What is kept for a request that is first in line, and
+what only the owner of a device may take, is not in it; both are looked at device by device, for the few nodes
+that they are about.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Set
+from typing import NamedTuple
+
+from jupyter_gpupool.core.accounts import Account, reserved_by
+from jupyter_gpupool.core.devices import Device, DeviceKind, Health
+from jupyter_gpupool.core.leases import Want
+from jupyter_gpupool.core.ledger import Ledger
+from jupyter_gpupool.core.placement.demand import Demand, DemandBook, Shape
+from jupyter_gpupool.core.placement.index import PlacementIndex
+from jupyter_gpupool.core.placement.nearest import could_fit, nearest
+from jupyter_gpupool.core.placement.rooms import Ask, Frame, Room
+from jupyter_gpupool.core.policies.score import ScorePolicy
+from jupyter_gpupool.core.shares import WHOLE_MILLI
+
+#: How many fields are kept.
+_MOST_FIELDS = 64
+
+
+class FieldKey(NamedTuple):
+    """Which devices a field has.
+
+    Attributes
+    ----------
+    kind : DeviceKind or None
+        Their kind; None for any.
+    name : str
+        Their name or id, or that of the GPU that they are part of; empty for any.
+    emulated : bool
+        Whether they are emulated.
+    sized : bool
+        Whether instances belong to it of which it is unknown how large a part they are.
+    degraded : bool
+        Whether those count that are not well: they are used last.
+    """
+
+    kind: DeviceKind | None
+    name: str
+    emulated: bool
+    sized: bool
+    degraded: bool
+
+    def has(self, device: Device) -> bool:
+        """Whether a device belongs to the field."""
+        if device.emulated is not self.emulated or (self.kind is not None and device.kind is not self.kind):
+            return False
+        if not device.parent_milli and device.whole_only and not self.sized:
+            return False
+        return not self.name or is_named(device, self.name)
+
+
+def is_named(device: Device, name: str) -> bool:
+    """Whether a request means a device by its name or id, or by those of the GPU that it is part of."""
+    if name in (device.name, device.id):
+        return True
+    return bool(device.parent_id) and name in (device.parent_id, device.name.rpartition("-")[0])
+
+
+class Kept(NamedTuple):
+    """What of a device others may take while the rest is kept for a request.
+
+    Attributes
+    ----------
+    lease_id : str
+        The request.
+    compute_milli, memory_bytes : int
+        What others may take of it.
+    """
+
+    lease_id: str
+    compute_milli: int
+    memory_bytes: int
+
+
+def ask_of(want: Want, *, devices: int | None = None) -> Ask:
+    """Write what a request takes of one node; of so many devices unless all of them."""
+    count = want.count if devices is None else devices
+    return Ask(0, 0, count, want.compute_milli, (), want.memory_bytes)
+
+
+class Field:
+    """Devices of one kind or name.
+
+    Attributes
+    ----------
+    index : PlacementIndex
+        The nodes, by what is free on them.
+    members : dict of str to tuple of Account
+        The devices on each node, in a fixed order.
+    kinds : Counter
+        How many devices of each kind there are.
+    stale : set of str
+        Nodes that have changed and were not looked at since.
+    grown : dict of str to None
+        Nodes on which there is more room than there was, until somebody takes note.
+    """
+
+    def __init__(self, key: FieldKey, policy: ScorePolicy, demand: Demand) -> None:
+        self.key = key
+        self.index = PlacementIndex(policy, demand)
+        self.members: dict[str, tuple[Account, ...]] = {}
+        self.kinds: Counter[DeviceKind] = Counter()
+        self.stale: dict[str, None] = {}
+        self.described: set[str] = set()
+        self.grown: dict[str, None] = {}
+        self._near: PlacementIndex | None = None
+
+    @property
+    def near(self) -> PlacementIndex:
+        """The nodes by how near they come to having room."""
+        if self._near is None:
+            self._near = PlacementIndex(nearest, able=could_fit)
+            for node_id in self.members:
+                self._near.set_room(node_id, self.index.room(node_id))
+        return self._near
+
+    def set_members(self, node_id: str, accounts: tuple[Account, ...]) -> None:
+        """Take over which devices of a node belong to the field."""
+        for account in self.members.pop(node_id, ()):
+            if account.device is not None:
+                self.kinds[account.device.kind] -= 1
+        if accounts:
+            self.members[node_id] = accounts
+            self.kinds.update(it.device.kind for it in accounts if it.device is not None)
+        elif node_id in self.index:
+            self.index.remove(node_id)
+            if self._near is not None:
+                self._near.remove(node_id)
+
+    def set_room(self, node_id: str, room: Room) -> None:
+        """Take over what is free on a node."""
+        before = self.index.room(node_id) if node_id in self.index else None
+        if before == room:
+            return
+        self.index.set_room(node_id, room)
+        if self._near is not None:
+            self._near.set_room(node_id, room)
+        if before is None or _has_grown(before, room):
+            self.grown[node_id] = None
+
+
+def _has_grown(before: Room, after: Room) -> bool:
+    if before.frame != after.frame or len(before.devices) != len(after.devices):
+        return True
+    pairs = zip(before.devices + before.device_bytes, after.devices + after.device_bytes, strict=True)
+    return any(less < more for less, more in pairs)
+
+
+class Fields:
+    """All fields of a ledger.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        Tells of every node that changes.
+    policy : callable
+        Scores nodes.
+    """
+
+    def __init__(self, ledger: Ledger, policy: ScorePolicy) -> None:
+        self._ledger = ledger
+        self._policy = policy
+        self._fields: OrderedDict[FieldKey, Field] = OrderedDict()
+        self._demand = Demand()
+        #: What accelerators were asked for.
+        self.book = DemandBook({})
+        #: By device: what of it others may take while the rest is kept.
+        self.kept: dict[str, Kept] = {}
+        #: Devices by kind, whether emulated, and whether well; instances of unknown size count apart.
+        self._census: Counter[tuple[DeviceKind, bool]] = Counter()
+        self._special: Counter[str] = Counter()
+        self._models: Counter[str] = Counter()
+        self._described: dict[str, tuple[Device, ...]] = {}
+        ledger.watch(self)
+        for node_id in ledger.nodes:
+            self.node_described(node_id)
+
+    # --- what the ledger tells --------------------------------------------------------------------
+
+    def node_changed(self, node_id: str) -> None:
+        """Note that what is taken of a node, or whether it is offered, has changed."""
+        for field in self._fields.values():
+            field.stale[node_id] = None
+
+    def node_described(self, node_id: str) -> None:
+        """Note that the devices of a node are others, or are described anew."""
+        self._count(self._described.pop(node_id, ()), -1)
+        devices = tuple(it.device for it in self._accounts(node_id) if it.device is not None)
+        if devices:
+            self._described[node_id] = devices
+            self._count(devices, 1)
+        for field in self._fields.values():
+            field.stale[node_id] = None
+            field.described.add(node_id)
+
+    def _accounts(self, node_id: str) -> Iterator[Account]:
+        record = self._ledger.nodes.get(node_id)
+        for device_id in record.devices if record is not None else ():
+            account = self._ledger.accounts.get(device_id)
+            if account is not None and account.device is not None and account.device.node_id == node_id:
+                yield account
+
+    def _count(self, devices: tuple[Device, ...], step: int) -> None:
+        for device in devices:
+            self._census[device.kind, device.emulated] += step
+            self._models[device.model] += step * (device.kind is not DeviceKind.CPU)
+            self._special["degraded"] += step * (device.health is Health.DEGRADED)
+            self._special["one_owner"] += step * device.one_owner
+            self._special["unsized"] += step * (device.whole_only and not device.parent_milli)
+
+    @property
+    def any_one_owner(self) -> bool:
+        """Whether there are devices that take leases of one owner at a time."""
+        return self._special["one_owner"] > 0
+
+    # --- fields -------------------------------------------------------------------------------------
+
+    def default_kind(self) -> DeviceKind | None:
+        """Return the kind of a request that names none: CUDA where there is any, else CPU.
+
+        Real devices count before emulated ones. None while no device is known.
+        """
+        real = {kind for (kind, emulated), count in self._census.items() if count and not emulated}
+        kinds = real or {kind for (kind, _), count in self._census.items() if count}
+        if DeviceKind.CUDA in kinds:
+            return DeviceKind.CUDA
+        return DeviceKind.CPU if kinds else None
+
+    def models(self) -> dict[str, int]:
+        """Return how many accelerators of each model there are."""
+        return {model: count for model, count in self._models.items() if count}
+
+    def of(self, want: Want) -> list[Field]:
+        """Return the fields that a request may use, the first one first: those that are not well come last.
+
+        Where real devices match, emulated ones do not, unless one is meant by name or id alone.
+        """
+        kind = want.kind or (None if want.device else self.default_kind())
+        sized = bool(self._special["unsized"]) and (bool(want.device) or want.memory_bytes is not None)
+        for emulated in (False, True):
+            key = FieldKey(kind, want.device, emulated, sized, degraded=False)
+            if not self._may_have(key):
+                continue
+            field = self._up_to_date(key)
+            if field.members:
+                if not self._special["degraded"]:
+                    return [field]
+                return [field, self._up_to_date(key._replace(degraded=True))]
+        return []
+
+    def _may_have(self, key: FieldKey) -> bool:
+        if key.kind is not None:
+            return self._census[key.kind, key.emulated] > 0
+        return any(count for (_, emulated), count in self._census.items() if emulated is key.emulated)
+
+    def __iter__(self) -> Iterator[Field]:
+        return iter(self._fields.values())
+
+    def count(self, want: Want) -> None:
+        """Count a request; prices are worked out anew after so many."""
+        if want.kind is not DeviceKind.CPU and self.book.count(ask_of(want)):
+            self.reprice()
+
+    def restore(self, rows: Iterable[tuple[Shape, int]]) -> None:
+        """Take over what was asked for before."""
+        self.book.restore(rows)
+        if self.book.rows():
+            self.reprice()
+
+    def reprice(self) -> None:
+        """Work the prices out anew."""
+        self.book.set_capacity(self.models())
+        self._demand = self.book.demand()
+        for field in self._fields.values():
+            if field.key.kind is not DeviceKind.CPU:
+                field.index.set_demand(self._demand)
+
+    def _up_to_date(self, key: FieldKey) -> Field:
+        field = self._fields.get(key)
+        if field is None:
+            demand = Demand() if key.kind is DeviceKind.CPU else self._demand
+            field = self._fields[key] = Field(key, self._policy, demand)
+            field.stale = dict.fromkeys(self._ledger.nodes)
+            field.described = set(self._ledger.nodes)
+            if len(self._fields) > _MOST_FIELDS:
+                self._fields.popitem(last=False)
+        else:
+            self._fields.move_to_end(key)
+        if field.stale:
+            self._catch_up(field)
+        return field
+
+    def _catch_up(self, field: Field) -> None:
+        stale, field.stale = field.stale, {}
+        for node_id in stale:
+            if node_id in field.described:
+                field.set_members(node_id, self._members(field.key, node_id))
+            if node_id in field.members:
+                field.set_room(node_id, self.room(field, node_id))
+        field.described.clear()
+
+    def _members(self, key: FieldKey, node_id: str) -> tuple[Account, ...]:
+        return tuple(it for it in self._accounts(node_id) if it.device is not None and key.has(it.device))
+
+    def contradiction(self) -> str:
+        """Work every room out anew: say which one is wrong; empty when none is."""
+        for key in list(self._fields):
+            field = self._up_to_date(key)
+            for node_id in self._ledger.nodes:
+                members = self._members(key, node_id)
+                if members != field.members.get(node_id, ()):
+                    return f"the devices of {node_id} are not those that are known"
+                if members and field.index.room(node_id) != self.room(field, node_id):
+                    return f"the room on {node_id} is not what is free there"
+        return ""
+
+    # --- rooms --------------------------------------------------------------------------------------
+
+    def room(
+        self,
+        field: Field,
+        node_id: str,
+        owner: str = "",
+        lifted: Set[str] = frozenset(),
+        gone: Set[str] = frozenset(),
+    ) -> Room:
+        """Return what is free on a node: for anybody, or for an owner.
+
+        Parameters
+        ----------
+        field : Field
+            Whose devices.
+        node_id : str
+            A node that has some.
+        owner : str
+            Who may share devices that have one owner; empty for anybody.
+        lifted : set of str
+            Requests for which nothing is kept.
+        gone : set of str
+            Leases that are looked upon as if they had ended.
+        """
+        record = self._ledger.nodes[node_id]
+        up = record.node.connected and not record.fencing
+        free: list[int] = []
+        free_bytes: list[int] = []
+        sizes: list[int] = []
+        memory: list[int] = []
+        parts: list[int] = []
+        whole: list[bool] = []
+        model = ""
+        for account in field.members[node_id]:
+            device = account.device
+            part, size, all_bytes, milli, room_bytes = WHOLE_MILLI, 0, 0, 0, 0
+            if device is not None:
+                part = (device.parent_milli or WHOLE_MILLI) if device.whole_only else WHOLE_MILLI
+                if up and _is_offered(account, device, degraded=field.key.degraded):
+                    all_bytes = device.memory_bytes
+                    size = max(0, all_bytes - (device.unmanaged_bytes or 0))
+                    account = self._without(account, gone) if gone else account
+                    milli, room_bytes = account.open_to(owner)
+                    model = model or device.model
+                whole.append(device.whole_only)
+            else:
+                whole.append(False)
+            kept = self.kept.get(account.device_id)
+            if kept is not None and kept.lease_id not in lifted:
+                milli, room_bytes = min(milli, kept.compute_milli), min(room_bytes, kept.memory_bytes)
+            free.append(milli)
+            free_bytes.append(room_bytes)
+            sizes.append(size)
+            memory.append(all_bytes)
+            parts.append(part)
+        frame = Frame(tuple(sizes), tuple(memory), tuple(parts), tuple(whole))
+        return Room(model, 0, 0, tuple(free), tuple(free_bytes), frame)
+
+    def _without(self, account: Account, gone: Set[str]) -> Account:
+        """Return what the account of a device would be without some leases."""
+        if gone.isdisjoint(account.leases):
+            return account
+        other = Account(account.device_id)
+        other.report(account.device)
+        for lease_id in account.leases:
+            if lease_id not in gone:
+                lease = self._ledger.leases[lease_id]
+                for share in reserved_by(lease):
+                    if share.device_id == account.device_id:
+                        other.take(lease, share)
+        return other
+
+    def keep(self, kept: Mapping[str, Kept]) -> None:
+        """Keep the rest of some devices for a request."""
+        for device_id, it in kept.items():
+            if self.kept.get(device_id) != it:
+                self.kept[device_id] = it
+                self._device_changed(device_id)
+
+    def release(self, device_ids: Set[str]) -> None:
+        """Keep nothing of some devices any more."""
+        for device_id in device_ids:
+            if self.kept.pop(device_id, None) is not None:
+                self._device_changed(device_id)
+
+    def _device_changed(self, device_id: str) -> None:
+        account = self._ledger.accounts.get(device_id)
+        if account is not None and account.device is not None:
+            self.node_changed(account.device.node_id)
+
+
+def _is_offered(account: Account, device: Device, *, degraded: bool) -> bool:
+    """Whether a device on a node that is well takes leases."""
+    if device.taken_by or account.overdue or device.health is Health.FAILED:
+        return False
+    return degraded or device.health is not Health.DEGRADED

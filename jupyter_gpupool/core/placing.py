@@ -1,0 +1,156 @@
+"""Where a request would be granted now.
+
+Rules of this module: it finds a place and takes nothing. The node on which a holder has a lease already comes
+first; then the best by the score; of equals, one that the owner has a device of already. All shares of a
+request are found at once, or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from typing import NamedTuple
+
+from jupyter_gpupool.core.devices import DeviceKind
+from jupyter_gpupool.core.fields import Field, Fields, ask_of
+from jupyter_gpupool.core.leases import Holder, Share, Want
+from jupyter_gpupool.core.ledger import Ledger
+from jupyter_gpupool.core.placement.rooms import Room, fits, taken
+from jupyter_gpupool.core.policies.score import ScorePolicy
+from jupyter_gpupool.core.shares import WHOLE_MILLI
+
+_NOBODY: Set[str] = frozenset()
+
+
+class Choice(NamedTuple):
+    """Where a request is granted, and what it gets.
+
+    Attributes
+    ----------
+    node_id : str
+        The node to which its holder belongs.
+    kind : DeviceKind
+        What the devices are.
+    shares : tuple of Share
+        One for each device.
+    """
+
+    node_id: str
+    kind: DeviceKind
+    shares: tuple[Share, ...]
+
+
+class _Found(NamedTuple):
+    """A node, what is free there for the request, and the devices that it would be."""
+
+    node_id: str
+    room: Room
+    devices: tuple[int, ...]
+
+
+class Placer:
+    """Finds places."""
+
+    def __init__(self, ledger: Ledger, fields: Fields, policy: ScorePolicy) -> None:
+        self._ledger = ledger
+        self._fields = fields
+        self._policy = policy
+
+    def choose(
+        self,
+        want: Want,
+        owner: str,
+        holder: Holder,
+        *,
+        lifted: Set[str] = _NOBODY,
+        gone: Set[str] = _NOBODY,
+    ) -> Choice | None:
+        """Find the best place for a request; None when there is no room for all of it.
+
+        Parameters
+        ----------
+        want, owner, holder
+            What is asked for, by whom, for whom.
+        lifted : set of str
+            Requests for which nothing is kept that this one may not take.
+        gone : set of str
+            Leases that are looked upon as if they had ended.
+        """
+        homes = [it.node_id for it in self._ledger.of_holder(owner, holder.key) if it.shares]
+        for field in self._fields.of(want):
+            own = self._own_rooms(field, owner, homes, lifted, gone)
+            found = self._on_one_node(field, want, own, homes)
+            if found is not None:
+                return self._choice(field, want, [found])
+            if want.spread and want.count > 1 and (across := self._across(field, want, own)):
+                return self._choice(field, want, across)
+        return None
+
+    def _own_rooms(
+        self, field: Field, owner: str, homes: list[str], lifted: Set[str], gone: Set[str]
+    ) -> dict[str, Room]:
+        """Look at the nodes on which there may be other room for this request than for anybody."""
+        nodes = set(homes)
+        if self._fields.any_one_owner:
+            nodes.update(it.node_id for it in self._ledger.of_owner(owner))
+        for device_id, kept in self._fields.kept.items() if lifted else ():
+            if kept.lease_id in lifted:
+                nodes.update(self._ledger.node_of(device_id))
+        for lease_id in gone:
+            for share in self._ledger.leases[lease_id].shares:
+                nodes.update(self._ledger.node_of(share.device_id))
+        return {
+            it: self._fields.room(field, it, owner, lifted, gone)
+            for it in sorted(nodes)
+            if it in field.members
+        }
+
+    def _on_one_node(
+        self, field: Field, want: Want, own: Mapping[str, Room], homes: list[str]
+    ) -> _Found | None:
+        ask, demand = ask_of(want), field.index.demand
+        scores = {
+            node_id: self._policy(ask, room, demand) for node_id, room in own.items() if fits(ask, room)
+        }
+        for node_id in homes:
+            if node_id in scores:
+                return _Found(node_id, own[node_id], scores[node_id].devices)
+        best = field.index.best(ask)
+        if scores:
+            node_id = max(scores, key=lambda it: scores[it].score)
+            if best is None or scores[node_id].score >= best.score:
+                return _Found(node_id, own[node_id], scores[node_id].devices)
+        if best is None:
+            return None
+        return _Found(best.node, field.index.room(best.node), best.devices)
+
+    def _across(self, field: Field, want: Want, own: Mapping[str, Room]) -> list[_Found]:
+        """Find devices on several nodes, one after the other; none unless there are enough."""
+        ask, index = ask_of(want, devices=1), field.index
+        before = {node_id: index.room(node_id) for node_id in own}
+        for node_id, room in own.items():
+            index.set_room(node_id, room)
+        found: list[_Found] = []
+        while len(found) < want.count and (best := index.best(ask)) is not None:
+            room = index.room(best.node)
+            before.setdefault(best.node, room)
+            found.append(_Found(best.node, room, best.devices))
+            used = set(best.devices)
+            left = tuple(0 if place in used else free for place, free in enumerate(room.devices))
+            index.set_room(best.node, room._replace(devices=left))
+        for node_id, room in before.items():
+            index.set_room(node_id, room)
+        return found if len(found) == want.count else []
+
+    def _choice(self, field: Field, want: Want, found: list[_Found]) -> Choice:
+        ask = ask_of(want)
+        shares = []
+        kind = DeviceKind.CPU
+        for node_id, room, devices in found:
+            for place in devices:
+                account = field.members[node_id][place]
+                assert account.device is not None and room.frame is not None  # noqa: S101, PT018 - it fits there
+                kind = account.device.kind
+                size = taken(ask, room, place)[1]
+                milli = WHOLE_MILLI if room.frame.whole[place] else want.compute_milli
+                shares.append(Share(device_id=account.device_id, compute_milli=milli, memory_bytes=size))
+        return Choice(found[0].node_id, kind, tuple(shares))

@@ -1,0 +1,105 @@
+"""The requests that wait: in the order of arrival, and by what they ask for.
+
+Requests of one owner that ask for the same in the same way are one group: of a group only the first is ever
+looked at, because the others cannot have what it cannot have.
+
+Rule of this module: it sorts, and decides nothing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import NamedTuple
+
+from jupyter_gpupool.core.devices import DeviceKind
+from jupyter_gpupool.core.leases import Lease, Priority
+
+
+class Shape(NamedTuple):
+    """What is asked for."""
+
+    kind: DeviceKind | None
+    device: str
+    compute_milli: int
+    memory_bytes: int | None
+    devices: int
+    spread: bool
+
+
+class Group(NamedTuple):
+    """Who asks for it, and how."""
+
+    shape: Shape
+    owner: str
+    priority: Priority
+    hold_ms: int | None
+
+
+def group_of(lease: Lease) -> Group:
+    """Return the group of a request."""
+    want = lease.want
+    shape = Shape(want.kind, want.device, want.compute_milli, want.memory_bytes, want.count, want.spread)
+    return Group(shape, lease.owner, want.priority, lease.hold_ms)
+
+
+class Waiting:
+    """The requests that wait.
+
+    Attributes
+    ----------
+    groups : dict of Group to list of (int, str)
+        Time and id of their requests, in the order of arrival; at least one.
+    shapes : dict of Shape to dict of Group to None
+        Groups by what they ask for.
+    kinds : dict of DeviceKind or None to int
+        How many requests there are for each kind.
+    fresh : dict of Group to None
+        Groups that got a request, until somebody takes note.
+    """
+
+    def __init__(self) -> None:
+        # Two lists in step: sort keys to search in, and the requests themselves.
+        self._arrivals: list[tuple[int, str]] = []
+        self._leases: list[Lease] = []
+        self.groups: dict[Group, list[tuple[int, str]]] = {}
+        self.shapes: dict[Shape, dict[Group, None]] = {}
+        self.kinds: dict[DeviceKind | None, int] = {}
+        self.fresh: dict[Group, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._arrivals)
+
+    def all(self) -> list[Lease]:
+        """List the requests in the order of arrival."""
+        return self._leases.copy()
+
+    def add(self, lease: Lease) -> None:
+        """Take a request in."""
+        key = (lease.requested_ms, lease.id)
+        place = bisect_left(self._arrivals, key)
+        self._arrivals.insert(place, key)
+        self._leases.insert(place, lease)
+        group = group_of(lease)
+        of_group = self.groups.setdefault(group, [])
+        of_group.insert(bisect_left(of_group, key), key)
+        self.shapes.setdefault(group.shape, {})[group] = None
+        self.kinds[group.shape.kind] = self.kinds.get(group.shape.kind, 0) + 1
+        self.fresh[group] = None
+
+    def remove(self, lease: Lease) -> None:
+        """Let a request go."""
+        key = (lease.requested_ms, lease.id)
+        place = bisect_left(self._arrivals, key)
+        del self._arrivals[place], self._leases[place]
+        group = group_of(lease)
+        of_group = self.groups[group]
+        del of_group[bisect_left(of_group, key)]
+        if not of_group:
+            del self.groups[group]
+            groups = self.shapes[group.shape]
+            del groups[group]
+            if not groups:
+                del self.shapes[group.shape]
+        self.kinds[group.shape.kind] -= 1
+        if not self.kinds[group.shape.kind]:
+            del self.kinds[group.shape.kind]
