@@ -97,6 +97,11 @@ class ActivityBook:
         """Return since when a lease is idle; None while it is busy, or when that is unknown."""
         return self._idle.get(lease_id)
 
+    @property
+    def any_idle(self) -> bool:
+        """Whether any lease is idle, however short a time."""
+        return bool(self._by_since)
+
     def idle_before(self, before_ms: int) -> Iterator[str]:
         """Yield the leases that have been idle since a pool time or longer, those idle longest first."""
         for since_ms, lease_id in self._by_since:

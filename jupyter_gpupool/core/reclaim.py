@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from jupyter_gpupool.core import hooks
+from jupyter_gpupool.core.candidates import Candidates
 from jupyter_gpupool.core.entitlement import Entitlement, Ground
 from jupyter_gpupool.core.events import ActivitySeen, PinRequested
 from jupyter_gpupool.core.evictions import Plan, Rooms, Taken, plan
@@ -24,8 +25,8 @@ from jupyter_gpupool.core.turn import Turn
 LOOK_MS = 1_000
 #: While a request waits that could take what is in use, somebody looks at least so often, milliseconds.
 AGAIN_MS = 60_000
-#: For how many requests one look plans, and at how many leases it looks.
-_REQUESTS, _LEASES = 32, 4096
+#: For how many requests one look plans, and for how many of these it looks at what is in use.
+_REQUESTS, _DESERVING = 16, 4
 
 
 # --- what is told -------------------------------------------------------------------------------
@@ -67,11 +68,11 @@ def on_pin_requested(turn: Turn, event: PinRequested) -> None:
 
 def reclaim(turn: Turn) -> None:
     """Look who should be taken back, if it is time to."""
-    book, config = turn.ledger.activity, turn.config
-    waits = turn.ledger.any_waiting()
-    if not turn.ledger.accepting or not (waits or book.noticed or config.release_idle_ms is not None):
+    book = turn.ledger.activity
+    if not turn.ledger.accepting or not Candidates.any(turn):
         book.wake_ms = None
         return
+    waits = turn.ledger.any_waiting()
     due = book.wake_ms is not None and book.wake_ms <= turn.now_ms
     if not due and waits and book.looked_ms is not None and turn.now_ms - book.looked_ms < LOOK_MS:
         book.wake_by(book.looked_ms + LOOK_MS)
@@ -95,6 +96,7 @@ class _Look:
         self._turn = turn
         self._book = turn.ledger.activity
         self._entitlement = Entitlement(turn)
+        self._candidates = Candidates(turn)
         self._rooms = Rooms(turn.ledger)
         self._key = evict_policy(turn.config.evict)
 
@@ -147,11 +149,8 @@ class _Look:
     def _long_idle(self) -> Iterator[_Decision]:
         """Plan the end of what has been idle for so long that nobody has to wait for it."""
         length_ms = self._turn.config.release_idle_ms
-        if length_ms is None:
-            return
-        for lease_id in list(self._book.idle_before(self._turn.now_ms - length_ms)):
-            lease = self._turn.ledger.leases[lease_id]
-            if self._may_go(lease) and (lease.notice_ms is None or lease.notice_idle):
+        for lease in self._candidates.idle(length_ms):
+            if lease.notice_ms is None or lease.notice_idle:
                 self._entitlement.lose(lease)
                 self._rooms.gone.add(lease.id)
                 yield _Decision(Plan((Taken(lease, Ground.IDLE_LONG, ()),), ()))
@@ -159,8 +158,8 @@ class _Look:
 
     def _for_requests(self) -> Iterator[_Decision]:
         """Plan for the requests in the order of the queue."""
-        config, left_out = self._turn.config, False
-        idle = self._idle_leases()
+        length_ms, left_out, deserving = self._turn.config.reclaim_idle_ms, False, 0
+        idle = [*self._candidates.noticed(), *self._candidates.idle(length_ms)]
         for blocked in self._turn.queue.blocked(self._turn.now_ms)[:_REQUESTS]:
             request = blocked.lease
             if blocked.by_policy:
@@ -168,8 +167,10 @@ class _Look:
             if self._was_served(request):  # that others got the room takes no more leases
                 self._plan(request, ())
                 continue
-            busy, less = self._entitlement.wants_busy(request), self._entitlement.has_less(request)
-            one = self._plan(request, [*idle, *(self._busy_leases() if busy else ())])
+            busy = deserving < _DESERVING and self._entitlement.wants_busy(request)
+            deserving += busy
+            less = self._entitlement.has_less(request)
+            one = self._plan(request, [*idle, *(self._candidates.busy() if busy else ())])
             if one is None:
                 left_out = True
                 self._rooms.kept.update(blocked.reserved)
@@ -177,8 +178,8 @@ class _Look:
                     self._book.wake_by(self._turn.now_ms + AGAIN_MS)
             elif one.victims:
                 yield _Decision(one, request, less)
-        if left_out and config.reclaim_idle_ms is not None:
-            self._wake_when_idle(config.reclaim_idle_ms)
+        if left_out:
+            self._wake_when_idle(length_ms)
 
     def _was_served(self, request: Lease) -> bool:
         """Whether leases were taken back for a request a moment ago."""
@@ -197,7 +198,8 @@ class _Look:
                 may.append(Taken(lease, ground, self._order(lease)))
         if not may and not self._rooms.touched:
             return None
-        usable = self._turn.queue.could_use(request.want)
+        devices = {share.device_id for taken in may for share in taken.lease.shares}
+        usable = self._candidates.usable(request.want, sorted(devices | self._rooms.touched))
         one = plan(self._rooms, request, usable, may)
         while one is not None and (spared := self._spared(request, one)) is not None:
             may.remove(spared)
@@ -223,43 +225,10 @@ class _Look:
     def _order(self, lease: Lease) -> tuple[int, ...]:
         return (0 if lease.notice_ms is not None else 1, *self._key(self._entitlement.victim(lease)))
 
-    def _idle_leases(self) -> list[Lease]:
-        """List what has been idle for long enough, and what has been told already."""
-        length_ms, ledger = self._turn.config.reclaim_idle_ms, self._turn.ledger
-        ids = list(self._book.noticed)
-        if length_ms is not None:
-            ids += self._book.idle_before(self._turn.now_ms - length_ms)
-        return [it for it in (ledger.leases[key] for key in ids[:_LEASES]) if self._may_go(it)]
-
-    def _busy_leases(self) -> Iterator[Lease]:
-        """Yield what may be in use."""
-        looked_at = 0
-        for lease_ids in self._book.held.values():
-            for lease_id in lease_ids:
-                looked_at += 1
-                if looked_at > _LEASES:
-                    return
-                lease = self._turn.ledger.leases[lease_id]
-                if self._may_go(lease):
-                    yield lease
-
-    def _may_go(self, lease: Lease) -> bool:
-        """Whether anything may take a lease back: it is held for a while, not pinned, and not in motion."""
-        ready_ms = (lease.granted_ms or 0) + self._turn.config.least_run_ms
-        if ready_ms > self._turn.now_ms:
-            self._book.wake_by(ready_ms)
-            return False
-        return lease.state is LeaseState.ACTIVE and not lease.pending and not self._is_pinned(lease)
-
-    def _is_pinned(self, lease: Lease) -> bool:
-        """Whether a lease is pinned, and its owner's quota (still) allows that."""
-        if not lease.pinned:
-            return False
-        allowed = [rules.pins for _, rules in self._turn.config.quotas.chain(lease.owner)]
-        return all(it is None or it > 0 for it in allowed)
-
-    def _wake_when_idle(self, length_ms: int) -> None:
+    def _wake_when_idle(self, length_ms: int | None) -> None:
         """Look again when the next lease has been idle for so long."""
+        if length_ms is None:
+            return
         since_ms = self._book.next_idle_ms(self._turn.now_ms - length_ms)
         if since_ms is not None:
             self._book.wake_by(since_ms + length_ms)
