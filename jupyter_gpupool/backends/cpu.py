@@ -21,6 +21,7 @@ from jupyter_gpupool.backends.neighbours import Neighbour
 from jupyter_gpupool.backends.probebook import ProbeBook, judged
 from jupyter_gpupool.backends.proving import CPUProver
 from jupyter_gpupool.backends.treelimits import Check, TreeLimits
+from jupyter_gpupool.backends.treetime import TreeTime
 from jupyter_gpupool.backends.undo import ComputeRung, MemoryRung, Undo, dump_undo, load_undo
 from jupyter_gpupool.protocol.documents import IsolationDoc
 from jupyter_gpupool.protocol.messages import DeviceReport, DeviceSample, LeaseSample, ShareOrder
@@ -51,6 +52,7 @@ class CPUBackend(Backend):
         self._device = CPUDevice(Machine())
         #: Shared with the limits beside other devices' shares, so that both know of one another.
         self.limits = TreeLimits(lambda: self._device.cores, clock)
+        self._times = TreeTime(self.limits.procfs, clock)
         self._book = book
         self._prover = (
             None if book is None else CPUProver(book, CPUBackend, self.limits.neighbours.leases_any)
@@ -99,6 +101,7 @@ class CPUBackend(Backend):
     def detach(self, attachment: Attachment) -> None:
         """Restore what was there before; see `Backend.detach`."""
         self.limits.detach(attachment.lease_id, load_undo(attachment), attachment.holder)
+        self._times.forget(attachment.lease_id)
 
     def watch(self, attachment: Attachment) -> LeaseSample:
         """Bring new children under the limits and act on the sum; see `Backend.watch`.
@@ -111,8 +114,12 @@ class CPUBackend(Backend):
             attachment.undo = dump_undo(undo)
         used = kept.memory.used_bytes if kept.tree else None
         self._note(attachment, undo).used_bytes = used
+        cores = self._device.cores.count
         return LeaseSample(
-            lease_id=attachment.lease_id, memory_used_bytes=used, processes=len(kept.memory.data_bytes)
+            lease_id=attachment.lease_id,
+            memory_used_bytes=used,
+            processes=len(kept.memory.data_bytes),
+            utilization_percent=self._times.percent(attachment.lease_id, kept.tree, cores),
         )
 
     def prove(self, device_ids: Collection[str]) -> None:

@@ -145,6 +145,15 @@ class ProcFS:
         stat = self.stat(mark.pid)
         return stat is not None and stat.start_ticks == mark.start_ticks and not stat.over
 
+    def cpu_ticks(self, mark: ProcessMark) -> int | None:
+        """Return what exactly this process, and children it has waited for, computed; None if it is gone."""
+        data = read_bytes(f"{self.root}/{mark.pid}/stat")
+        fields = [] if data is None else data.rpartition(b")")[2].split()
+        try:
+            return sum(map(int, fields[11:15])) if int(fields[19]) == mark.start_ticks else None
+        except (IndexError, ValueError):
+            return None
+
     def processes(self, known: Mapping[int, ProcessStat] | None = None) -> dict[int, ProcessStat]:
         """Look at every process that runs now, by pid; zombies are left out.
 

@@ -22,4 +22,5 @@ ENDED = {
     EndReason.KERNEL_DEAD: "Ended: its kernel died, and was not restarted.",
     EndReason.AGENT_LOST: "Ended: the agent of its node was away for too long.",
     EndReason.ADMIN_ENDED: "Ended by an administrator.",
+    EndReason.RECLAIMED: "Taken back.",
 }
