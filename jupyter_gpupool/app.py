@@ -207,6 +207,46 @@ class StatusApp(_App):
         return 0
 
 
+class WhyApp(_App):
+    """Say why a request waits: who is in its way, and for how long, probably. Starts nothing."""
+
+    name = "jupyter-gpupool-why"
+    description = __doc__
+    examples = """
+    jupyter gpupool why                 # all requests of yours that wait
+    jupyter gpupool why lease_0199…7c2e # this one; the end of its id is enough
+    """
+    flags: ClassVar[Any] = {
+        **_COMMON_FLAGS,
+        "json": ({"WhyApp": {"json": True}}, "Print the answers as JSON."),
+    }
+    json = Bool(False, help="Print the answers as JSON.").tag(config=True)
+
+    def run(self) -> int:
+        """Print it."""
+        from jupyter_gpupool.client.discovery import find_pool
+        from jupyter_gpupool.client.sync import PoolClient
+        from jupyter_gpupool.protocol.codec import encode
+
+        client = PoolClient(find_pool(autostart=False))
+        ids = [client.called(it) for it in self.extra_args]
+        ids = ids or [entry.lease_id for entry in client.queue() if entry.mine]
+        found = [client.why(it) for it in ids]
+        client.close()
+        if self.json:
+            sys.stdout.write(encode(found).decode() + "\n")
+            return 0
+        from rich.console import Console
+
+        from jupyter_gpupool.service.terminal import print_why
+
+        for why in found:
+            print_why(why, Console())
+        if not found:
+            print("None of your requests waits.")  # noqa: T201 - this is a command
+        return 0
+
+
 class StopApp(_App):
     """Stop the pool of this user. Leases keep it from stopping; --force ends them first."""
 
@@ -267,7 +307,7 @@ class SimulateApp(_App):
     name = "jupyter-gpupool-simulate"
     description = __doc__
     examples = """
-    jupyter gpupool simulate --pool "2*8xA100-80GB" --users 200 --compare order=fifo,share=1,cull_minutes=60
+    jupyter gpupool simulate --pool "2*8xA100-80GB" --users 200 --compare plain
     jupyter gpupool simulate --pool live --users 50 --html report.html
     jupyter gpupool simulate --pool "8xT4-16GB@96/768GiB" --journal ~/.local/share/…/journal.sqlite
     jupyter gpupool simulate --pool openb:FOLDER --openb FOLDER/openb_pod_list_default.csv --load 4
@@ -302,7 +342,9 @@ class SimulateApp(_App):
     policy = Unicode("", help="Settings to play: order=fair,place=pack,…; empty for the usual ones.").tag(
         config=True
     )
-    compare = Unicode("", help="Settings to play beside them: order=fifo,place=best_fit,….").tag(config=True)
+    compare = Unicode(
+        "", help="Play a second time with these changes: order=fifo,place=best_fit,…; or plain."
+    ).tag(config=True)
     html = Unicode("", help="Write a report with plots to this file.").tag(config=True)
 
     def run(self) -> int:
@@ -400,6 +442,7 @@ class GPUPoolApp(_App):
         "agent": (AgentApp, "Run the agent of this machine."),
         "status": (StatusApp, "Show the pool: devices, leases, queue."),
         "simulate": (SimulateApp, "Try out a pool, its rules and its users before they are there."),
+        "why": (WhyApp, "Say why a request waits, and for how long, probably."),
         "selftest": (SelfTestApp, "Prove on this machine what is promised of leases."),
         "config": (ConfigApp, "Show every setting and where it came from."),
         "stop": (StopApp, "Stop this user's pool."),

@@ -28,6 +28,7 @@ from jupyter_gpupool.protocol.documents import (
     QuiescedDoc,
     ResizeRequest,
     UsageDoc,
+    WhyDoc,
 )
 
 T = TypeVar("T")
@@ -132,6 +133,10 @@ class AsyncPoolClient:
         """Read one lease."""
         return await self._ask(calls.lease(lease_id), LeaseDoc)
 
+    async def why(self, lease_id: str) -> WhyDoc:
+        """Ask why a lease is as it is: who is in its way, and for how long, probably."""
+        return await self._ask(calls.why(lease_id), WhyDoc)
+
     async def resize(self, lease_id: str, body: ResizeRequest) -> LeaseDoc:
         """Ask for another size; returns when the agent has put it in force."""
         return await self._ask(calls.resize(lease_id, body), LeaseDoc)
@@ -145,6 +150,10 @@ class AsyncPoolClient:
         status, body = await self.exchange(calls.release_kernel(kernel_id, reason=reason))
         if status >= 400:
             raise from_answer(status, body)
+
+    async def pin(self, lease_id: str, *, pinned: bool = True) -> LeaseDoc:
+        """Have a lease not taken back, as far as the quota allows, or let it be."""
+        return await self._ask(calls.pin(lease_id, pinned=pinned), LeaseDoc)
 
     async def quiesce(self, lease_id: str) -> QuiescedDoc:
         """Have it made safe to signal the processes of a lease; asking again is harmless."""

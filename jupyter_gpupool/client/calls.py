@@ -10,7 +10,7 @@ from enum import Enum
 from urllib.parse import quote, urlencode
 
 from jupyter_gpupool.protocol.codec import encode
-from jupyter_gpupool.protocol.documents import LeaseRequest, ResizeRequest
+from jupyter_gpupool.protocol.documents import ActivityRequest, LeaseRequest, ResizeRequest
 from jupyter_gpupool.protocol.names import API_PREFIX
 
 #: How long the service may take to answer a call that waits for nothing, seconds.
@@ -133,6 +133,21 @@ def release_kernel(kernel_id: str, *, reason: str) -> Call:
     """End every lease of a kernel."""
     query = urlencode({"kernel_id": kernel_id, "reason": reason})
     return Call(method="DELETE", path=f"{API_PREFIX}/leases?{query}", wait_seconds=5.0)
+
+
+def why(lease_id: str) -> Call:
+    """Ask why a lease is as it is."""
+    return Call(method="GET", path=f"{_lease_path(lease_id)}/why")
+
+
+def activity(lease_id: str, body: ActivityRequest) -> Call:
+    """Tell what the holder of a lease does."""
+    return Call(method="PUT", path=f"{_lease_path(lease_id)}/activity", body=encode(body))
+
+
+def pin(lease_id: str, *, pinned: bool) -> Call:
+    """Have a lease not taken back, or let it be."""
+    return Call(method="POST", path=f"{_lease_path(lease_id)}/{'pin' if pinned else 'unpin'}")
 
 
 def quiesce(lease_id: str) -> Call:

@@ -16,8 +16,10 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionErro
 from jupyter_gpupool.client import calls
 from jupyter_gpupool.client.calls import Call, Connection
 from jupyter_gpupool.client.errors import PoolUnreachable, from_answer
+from jupyter_gpupool.core.errors import UnknownLease
 from jupyter_gpupool.protocol.codec import decode
 from jupyter_gpupool.protocol.documents import (
+    ActivityRequest,
     DeviceDoc,
     HealthDoc,
     LeaseDoc,
@@ -28,6 +30,7 @@ from jupyter_gpupool.protocol.documents import (
     QuiescedDoc,
     ResizeRequest,
     UsageDoc,
+    WhyDoc,
 )
 
 T = TypeVar("T")
@@ -112,6 +115,26 @@ class PoolClient:
         """
         return self._ask(calls.lease(lease_id, since=since, wait_seconds=wait_seconds), LeaseDoc)
 
+    def why(self, lease_id: str) -> WhyDoc:
+        """Ask why a lease is as it is: who is in its way, and for how long, probably."""
+        return self._ask(calls.why(lease_id), WhyDoc)
+
+    def called(self, name: str) -> str:
+        """Return the id of the one live lease of mine that is called so: by its id, or by how that ends.
+
+        Raises
+        ------
+        UnknownLease
+            If there is none, or more than one.
+        """
+        end = name.strip().lstrip("…")
+        found = [doc.id for doc in self.leases() if doc.mine and doc.id == end]
+        found = found or [doc.id for doc in self.leases() if doc.mine and end and doc.id.endswith(end)]
+        if len(found) == 1:
+            return found[0]
+        what = "is no lease of yours" if not found else f"is how {len(found)} of your leases end"
+        raise UnknownLease(f"“{name[:80]}” {what}.", hint="`jupyter gpupool status` lists the leases.")
+
     # --- changing ---
 
     def request(self, body: LeaseRequest, *, key: str) -> LeaseDoc:
@@ -132,6 +155,15 @@ class PoolClient:
         status, body = self._exchange(calls.release_kernel(kernel_id, reason=reason))
         if status >= 400:
             raise from_answer(status, body)
+
+    def activity(self, lease_id: str, *, busy: bool, idle_seconds: float = 0.0) -> LeaseDoc:
+        """Tell what the holder of a lease does."""
+        body = ActivityRequest(busy=busy, idle_seconds=idle_seconds)
+        return self._ask(calls.activity(lease_id, body), LeaseDoc)
+
+    def pin(self, lease_id: str, *, pinned: bool = True) -> LeaseDoc:
+        """Have a lease not taken back, as far as the quota allows, or let it be; twice is harmless."""
+        return self._ask(calls.pin(lease_id, pinned=pinned), LeaseDoc)
 
     def quiesce(self, lease_id: str) -> QuiescedDoc:
         """Have it made safe to signal the processes of a lease; asking again is harmless."""

@@ -40,6 +40,7 @@ from jupyter_gpupool.cluster.journal_rows import (
     standing_row,
 )
 from jupyter_gpupool.core.effects import WriteDown
+from jupyter_gpupool.core.estimates import HeldBefore, held_before
 from jupyter_gpupool.core.leases import Lease, LeaseState
 from jupyter_gpupool.core.placement.demand import Shape
 from jupyter_gpupool.core.quotas.usage import OwnerUsage
@@ -286,6 +287,16 @@ class Journal:
         """Return one lease, also an ended one; None when there is none."""
         found = self._leases(self._rows("SELECT row FROM leases WHERE id = ?", lease_id))
         return found[0] if found else None
+
+    def recent_holds(self, limit: int = 2000) -> list[HeldBefore]:
+        """Return for how long the leases were held that ended last, the latest last."""
+        ended = self._leases(
+            self._rows(
+                "SELECT row FROM leases WHERE ended_wall_ms IS NOT NULL ORDER BY ended_wall_ms DESC LIMIT ?",
+                limit,
+            )
+        )
+        return [hold for lease in reversed(ended) if (hold := held_before(lease)) is not None]
 
     def pool_time(self, wall_ms: int) -> int:
         """Return pool time at start: what was saved, advanced by the wall clock if that went forward."""

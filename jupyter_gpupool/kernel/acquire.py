@@ -162,7 +162,7 @@ class Acquisition:
 def _ended(doc: LeaseDoc) -> RequestEnded:
     """Say why a request ended before its lease was in force."""
     what = _ENDINGS.get(doc.end_reason, "ended") if doc.end_reason else "ended"
-    share = format_compute(doc.compute_milli)
+    share = format_compute(doc.compute_milli) + (f" x{doc.count}" if doc.count > 1 else "")
     detail = f": {doc.end_detail.rstrip('.')}" if doc.end_detail else ""
     hint = "`%gpupool` shows who holds what." if doc.end_reason is EndReason.WAIT_EXPIRED else "Try again."
     return RequestEnded(f"The request for a share of {share} {what}{detail}.", hint=hint)

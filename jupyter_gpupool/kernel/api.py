@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.core.errors import InvalidValue
-from jupyter_gpupool.core.shares import parse_compute, parse_duration, parse_memory
+from jupyter_gpupool.core.leases import Priority
+from jupyter_gpupool.core.shares import parse_duration, parse_memory, parse_shares
 from jupyter_gpupool.kernel.acquire import Acquisition
 from jupyter_gpupool.kernel.cuda import cuda_started, late_sentence, restart_gives_more
 from jupyter_gpupool.kernel.lease import Lease
@@ -30,13 +31,18 @@ def request(
     device: str | None = None,
     wait: str | float | bool | None = None,
     hold: str | float | None = None,
+    count: str | int | None = None,
+    spread: bool = False,
+    priority: str | Priority | None = None,
+    at_most: bool = False,
 ) -> Lease:
-    """Ask the pool for a share of a device, and wait until it is in force for this process.
+    """Ask the pool for a share of a device (or of several), and wait until it is in force for this process.
 
     Parameters
     ----------
     share : str or float
-        Part of one device's compute: ``0.25``, ``"1/4"``, ``"25%"`` or ``"250m"``.
+        Part of one device's compute: ``0.25``, ``"1/4"``, ``"25%"`` or ``"250m"``; or a number of whole
+        devices: ``2``.
     memory : str or int, optional
         ``"8GiB"``, or bytes; without it the same fraction of the device's memory.
     kind : str or DeviceKind, optional
@@ -47,6 +53,14 @@ def request(
         How long to wait for room: ``"2m"``, seconds, ``False`` for not at all; None for ever.
     hold : str or float, optional
         How long to hold it at most: ``"2h"``, seconds; None for ever.
+    count : str or int, optional
+        Of how many devices the share is, all or none of them: ``4`` or ``"x4"``.
+    spread : bool
+        True when several devices may be on several nodes; else they are on one.
+    priority : str or Priority, optional
+        ``"low"``, ``"normal"`` or ``"high"``, as far as the quota allows.
+    at_most : bool
+        True to take less where the quota allows no more.
 
     Returns
     -------
@@ -66,14 +80,24 @@ def request(
     >>> with gpupool.request(0.25) as lease:  # doctest: +SKIP
     ...     train()
     """
+    shares = parse_shares(share, count)
     body = LeaseRequest(
-        compute_milli=parse_compute(share),
+        compute_milli=shares.compute_milli,
+        count=shares.devices,
+        spread=spread,
+        priority=priority_class(priority),
+        at_most=at_most,
         memory_bytes=None if memory is None else parse_memory(memory),
         kind=device_kind(kind),
         device=device or "",
         wait_seconds=_wait_seconds(wait),
         hold_seconds=None if hold is None else parse_duration(hold),
     )
+    return _acquire(body)
+
+
+def _acquire(body: LeaseRequest) -> Lease:
+    """Send a request, and see it through."""
     process = this_process()
     process.living()
     if body.kind is not DeviceKind.CPU and cuda_started() and restart_gives_more(process.client.devices()):
@@ -101,6 +125,17 @@ def device_kind(kind: str | DeviceKind | None) -> DeviceKind | None:
     except ValueError:
         valid = " or ".join(member.value for member in DeviceKind)
         raise InvalidValue(f"“{kind}” is not a device kind.", hint=f"Write {valid}.") from None
+
+
+def priority_class(priority: str | Priority | None) -> Priority:
+    """Read a priority class; without one it is normal."""
+    if priority is None or isinstance(priority, Priority):
+        return priority or Priority.NORMAL
+    try:
+        return Priority(priority)
+    except ValueError:
+        valid = " or ".join(member.value for member in Priority)
+        raise InvalidValue(f"“{priority}” is not a priority.", hint=f"Write {valid}.") from None
 
 
 def devices() -> list[DeviceDoc]:

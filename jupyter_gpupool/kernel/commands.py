@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import re
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -16,6 +17,7 @@ from IPython.core.magic_arguments import MagicArgumentParser
 from IPython.utils.process import arg_split
 
 from jupyter_gpupool.core.devices import DeviceKind
+from jupyter_gpupool.core.leases import Priority
 
 
 class HelpShown(Exception):
@@ -56,6 +58,10 @@ class Command:
         What is typed, and what it does.
     share : bool
         True if it takes a share.
+    gang : bool
+        True if that may be of several devices.
+    lease : bool
+        True if it may name a lease.
     options : tuple of Option
         Its options.
     """
@@ -63,10 +69,13 @@ class Command:
     name: str
     help: str
     share: bool = False
+    gang: bool = False
+    lease: bool = False
     options: tuple[Option, ...] = ()
 
 
 _KINDS = tuple(kind.value for kind in DeviceKind)
+_PRIORITIES = tuple(priority.value for priority in Priority)
 _MEMORY = Option(
     flag="--memory",
     metavar="SIZE",
@@ -92,18 +101,41 @@ _REQUEST = (
         help="give it back by itself after this long, as 2h",
         examples=("30m", "2h", "8h"),
     ),
+    Option(
+        flag="--priority",
+        metavar="CLASS",
+        help="how urgent it is, as far as the quota allows: " + ", ".join(_PRIORITIES),
+        choices=_PRIORITIES,
+    ),
+    Option(flag="--at-most", help="take less where the quota allows no more"),
+    Option(flag="--spread", help="several devices may be on several nodes; without it they are on one"),
 )
-SHARES = ("0.25", "0.5", "0.75", "1")
+SHARES = ("0.25", "0.5", "0.75", "1", "2")
+COUNTS = ("x2", "x4", "x8")
+_COUNT = re.compile(r"[x×]\d.*", re.ASCII | re.IGNORECASE)
 
 COMMANDS: dict[str, Command] = {
     command.name: command
     for command in (
-        Command(name="request", help="ask for a share of a device", share=True, options=_REQUEST),
+        Command(
+            name="request",
+            help="ask for a share of a device, or of several",
+            share=True,
+            gang=True,
+            options=_REQUEST,
+        ),
         Command(name="resize", help="change the size of the lease", share=True, options=(_MEMORY, _KIND)),
         Command(name="release", help="give the lease back", options=(_KIND,)),
         Command(
+            name="pin",
+            help="keep the lease while it is idle, too, as far as the quota allows",
+            options=(_KIND,),
+        ),
+        Command(name="unpin", help="let the lease be taken back again", options=(_KIND,)),
+        Command(
             name="why",
-            help="say what a request waits for, or what happens to the lease next",
+            help="say what a request waits for, and how long probably, or what happens to the lease next",
+            lease=True,
             options=(_KIND,),
         ),
         Command(name="devices", help="list the devices of the pool"),
@@ -111,7 +143,7 @@ COMMANDS: dict[str, Command] = {
     )
 }
 #: ``%%gpupool SHARE [options]``: a request for one cell.
-CELL = Command(name="", help="hold a lease while this cell runs", share=True, options=_REQUEST)
+CELL = Command(name="", help="hold a lease while this cell runs", share=True, gang=True, options=_REQUEST)
 
 _DESCRIPTION = "Show the pool and your leases; with a command, ask for a share of a device and manage it."
 
@@ -133,7 +165,18 @@ class _Parser(MagicArgumentParser):  # type: ignore[misc]
 def _fill(parser: argparse.ArgumentParser, command: Command) -> None:
     """Add what a command takes."""
     if command.share:
-        parser.add_argument("share", metavar="SHARE", help="part of one device: 0.25, 1/4, 25%% or 250m")
+        whole = "; or whole devices: 2" if command.gang else ""
+        parser.add_argument(
+            "share", metavar="SHARE", help=f"part of a device: 0.25, 1/4, 25%% or 250m{whole}"
+        )
+    if command.gang:
+        parser.add_argument(
+            "count", metavar="xN", nargs="?", help="of so many devices, all or none of them: x4"
+        )
+    if command.lease:
+        parser.add_argument(
+            "lease", metavar="ID", nargs="?", help="a lease or request of yours; or how its id ends"
+        )
     groups: dict[str, Any] = {}
     for option in command.options:
         target: Any = parser
@@ -179,6 +222,11 @@ def parse(parser: argparse.ArgumentParser, line: str) -> argparse.Namespace:
     except ValueError as error:
         raise UsageError(f"This line cannot be read: {str(error)[:1].lower()}{str(error)[1:]}.") from None
     arguments, rest = parser.parse_known_args(words)
+    count = getattr(arguments, "count", "")
+    if rest and count is None and _COUNT.fullmatch(rest[0]):
+        arguments.count = rest.pop(0)  # argparse looks for it right after the share only
+    elif count and not _COUNT.fullmatch(count):
+        rest.insert(0, count)
     if rest:
         command = f" {arguments.command}" if getattr(arguments, "command", None) else ""
         raise UsageError(f"“{rest[0]}” is not understood here. `%{parser.prog}{command} --help` shows how.")
@@ -213,9 +261,10 @@ def help_text() -> str:
             f"[{option.flag} {option.metavar}]" if option.metavar else f"[{option.flag}]"
             for option in command.options
         )
-        share = " SHARE" if command.share else ""
+        share = (" SHARE" if command.share else "") + (" [xN]" if command.gang else "")
+        share += " [ID]" if command.lease else ""
         parts.append(f"  %gpupool {command.name}{share} {switches}".rstrip())
     parts.append(
-        "\n`%%gpupool SHARE [options]` as the first line of a cell holds a lease for that cell only."
+        "\n`%%gpupool SHARE [xN] [options]` as the first line of a cell holds a lease for that cell only."
     )
     return "\n".join(parts)

@@ -20,6 +20,7 @@ from jupyter_gpupool.client.errors import NotAuthorised
 from jupyter_gpupool.client.sync import PoolClient
 from jupyter_gpupool.core.errors import GPUPoolError, UnknownLease
 from jupyter_gpupool.core.leases import LeaseState, Resource, Strength
+from jupyter_gpupool.kernel.activity import ActivityReporter
 from jupyter_gpupool.kernel.notices import NoticeBoard, SaidOnce
 from jupyter_gpupool.kernel.words import resource_name, share_of, why_ended
 from jupyter_gpupool.protocol.documents import LeaseDoc
@@ -66,12 +67,21 @@ class Companion:
         Where the pool was last.
     board : NoticeBoard
         Where to say what it hears.
+    shell : InteractiveShell or None
+        The notebook's shell, of whose cells the pool is told; None in a script.
     """
 
-    def __init__(self, find: Callable[[], Connection], connection: Connection, board: NoticeBoard) -> None:
+    def __init__(
+        self,
+        find: Callable[[], Connection],
+        connection: Connection,
+        board: NoticeBoard,
+        shell: object | None = None,
+    ) -> None:
         self._find = find
         self._client = PoolClient(connection)
         self._board = board
+        self._activity = None if shell is None else ActivityReporter(shell, self._tell_activity)
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._leases: dict[str, tuple[Followed, SaidOnce]] = {}
@@ -79,8 +89,16 @@ class Companion:
         self._stopped = threading.Event()
         self._pause = FIRST_PAUSE_SECONDS
 
-    def follow(self, lease: Followed) -> None:
-        """Follow a lease from now on, and say what holds for it already."""
+    def follow(self, lease: Followed, *, cell_runs: bool = True) -> None:
+        """Follow a lease from now on, and say what holds for it already.
+
+        Parameters
+        ----------
+        lease : Followed
+            The lease.
+        cell_runs : bool
+            Whether a cell runs now.
+        """
         notices = lease.all_notices()
         with self._lock:
             self._leases[lease.id] = (lease, SaidOnce(notices))
@@ -95,6 +113,8 @@ class Companion:
                 )
                 atexit.register(self._stop_at_exit)
                 self._thread.start()
+        if self._activity is not None:
+            self._activity.open(running=cell_runs)
         for sentence in notices:
             self._say(sentence)
 
@@ -102,8 +122,19 @@ class Companion:
         """Follow a lease no more; the thread ends by itself when there is none left."""
         with self._lock:
             self._leases.pop(lease_id, None)
-            if not self._leases:
+            left = bool(self._leases)
+            if not left:
                 self._board.close()
+        if not left and self._activity is not None:
+            self._activity.close()
+
+    def _tell_activity(self, busy: bool, idle_seconds: float) -> None:
+        """Tell the pool whether a cell runs, for each lease."""
+        for lease_id in list(self._leases):
+            try:
+                self._client.activity(lease_id, busy=busy, idle_seconds=idle_seconds)
+            except UnknownLease:
+                continue  # it has ended, which its poll will say
 
     def stop(self) -> None:
         """Say nothing any more and end when the present poll does; waits for nothing."""
@@ -149,13 +180,17 @@ class Companion:
             doc = self._client.lease(lease.id, since=known.tag, wait_seconds=wait_seconds)
         except UnknownLease:
             if lease.ended(None):
+                self._board.open()  # the end of the lease has closed it
                 self._say(f"The lease on {share_of(known)} is not known to the pool any more. {_ASK_ANEW}")
             self.leave(lease.id)
             return
+        if self._activity is not None and doc.idle_seconds is None and doc.state is LeaseState.ACTIVE:
+            self._activity.again()  # the pool was started anew, or has just seen us attach
         if doc.tag == known.tag or self._stopped.is_set():
             return
         if doc.state in _OVER:
             if lease.ended(doc):
+                self._board.open()
                 self._say(f"The lease on {share_of(doc)} ended: {why_ended(doc)}. {_ASK_ANEW}")
             self.leave(lease.id)
             return

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from jupyter_gpupool.core.errors import GPUPoolError
-from jupyter_gpupool.kernel.commands import CELL, COMMANDS, SHARES, Command
+from jupyter_gpupool.kernel.commands import CELL, COMMANDS, COUNTS, SHARES, Command
 
 #: How long asking for device names may take, seconds.
 _ASK_SECONDS = 0.5
@@ -46,6 +46,8 @@ def _of_command(command: Command, words: list[str]) -> list[str]:
         if not word.startswith("-") and not (before in options and options[before].metavar)
     ]
     shares = list(SHARES) if command.share and not bare else []
+    if command.gang and len(bare) == 1 and not (bare[0].isdigit() and int(bare[0]) > 1):
+        shares = list(COUNTS)
     return [*shares, *offered, "--help"]
 
 

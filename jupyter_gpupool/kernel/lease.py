@@ -86,6 +86,11 @@ class Lease:
         return tuple(self._doc.isolation)
 
     @property
+    def pinned(self) -> bool:
+        """Whether its owner wants it not to be taken back."""
+        return self._doc.pinned
+
+    @property
     def notices(self) -> tuple[str, ...]:
         """Sentences that its owner should read now."""
         return tuple(self.all_notices())
@@ -145,6 +150,27 @@ class Lease:
             self._ask()
         self._note(self._process.client.resize(self.id, compute_milli, memory_bytes))
         self._follow_threads()
+        return self
+
+    def pin(self) -> Lease:
+        """Have it not taken back while it is idle, or for others, as far as the quota allows pins.
+
+        Raises
+        ------
+        GPUPoolError
+            If the quota does not allow another.
+        """
+        return self._pin(pinned=True)
+
+    def unpin(self) -> Lease:
+        """Let it be taken back again."""
+        return self._pin(pinned=False)
+
+    def _pin(self, *, pinned: bool) -> Lease:
+        if self.here:
+            if not self._confirmed:
+                self._ask()
+            self._note(self._process.client.pin(self.id, pinned=pinned))
         return self
 
     def all_notices(self) -> list[str]:

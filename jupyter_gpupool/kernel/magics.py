@@ -21,6 +21,9 @@ from jupyter_gpupool.kernel.lease import Lease
 from jupyter_gpupool.kernel.process import this_process
 from jupyter_gpupool.kernel.words import line, share_of
 
+#: Of how many requests that wait it is said why.
+_EXPLAINED = 8
+
 
 def run_line(text: str) -> Any:
     """Run ``%gpupool TEXT``; what it returns is displayed."""
@@ -78,6 +81,10 @@ def _request(arguments: Namespace) -> Lease:
         device=arguments.device,
         wait=False if arguments.no_wait else arguments.wait,
         hold=getattr(arguments, "for"),
+        count=arguments.count,
+        spread=arguments.spread,
+        priority=arguments.priority,
+        at_most=arguments.at_most,
     )
 
 
@@ -94,18 +101,28 @@ def _release(arguments: Namespace) -> render.Rendering:
     return render.sentence(f"Released {share} after {held}.")
 
 
+def _pin(arguments: Namespace) -> render.Rendering:
+    lease = this_process().only_lease(_kind(arguments)).pin()
+    return render.sentence(f"Pinned {share_of(lease.doc)}: it is not taken back, whether it is idle or not.")
+
+
+def _unpin(arguments: Namespace) -> render.Rendering:
+    lease = this_process().only_lease(_kind(arguments)).unpin()
+    return render.sentence(f"Unpinned {share_of(lease.doc)}: it may be taken back for somebody who waits.")
+
+
 def _why(arguments: Namespace) -> render.Rendering:
-    kind = _kind(arguments)
+    kind, client = _kind(arguments), this_process().client
+    if arguments.lease:
+        return render.why([client.why(client.called(arguments.lease))])
     if this_process().held or kind is not None:
         lease = this_process().only_lease(kind)
         reason = lease.why() or lease.state.value
         return render.reason(lease.shown_doc, f"{reason.rstrip('.')} ({share_of(lease.doc)}).")
-    waiting = [entry for entry in api.pool().queue if entry.mine]
+    waiting = [entry.lease_id for entry in api.pool().queue if entry.mine]
     if not waiting:
         return render.sentence("This process holds no lease, and none of your requests waits.")
-    return render.sentence(
-        "\n".join(f"Position {entry.position}: {entry.reason.rstrip('.')}." for entry in waiting)
-    )
+    return render.why([client.why(it) for it in waiting[:_EXPLAINED]])
 
 
 def _devices(_: Namespace) -> render.Rendering:
@@ -122,6 +139,8 @@ _COMMANDS: dict[str | None, Callable[[Namespace], Any]] = {
     "request": _request,
     "resize": _resize,
     "release": _release,
+    "pin": _pin,
+    "unpin": _unpin,
     "why": _why,
     "devices": _devices,
     "usage": _usage,

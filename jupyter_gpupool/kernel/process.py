@@ -92,7 +92,7 @@ class Process:
 
             translate_in(shell, self)
         if self._client is not None:
-            self._the_companion(self._client, shell, cell_runs).follow(lease)
+            self._the_companion(self._client, shell, cell_runs).follow(lease, cell_runs=cell_runs)
 
     def _the_companion(self, client: PoolClient, shell: object | None, cell_runs: bool) -> Companion:
         """Return the one companion of this process, made when it is first needed."""
@@ -101,7 +101,7 @@ class Process:
             from jupyter_gpupool.kernel.notices import NoticeBoard
 
             board = NoticeBoard(shell, running=cell_runs)
-            self._companion = Companion(lambda: self._find(autostart=False), client.connection, board)
+            self._companion = Companion(lambda: self._find(autostart=False), client.connection, board, shell)
         return self._companion
 
     def drop(self, lease: Lease) -> None:

@@ -14,8 +14,16 @@ from typing import Any
 
 from jupyter_gpupool.core.leases import LeaseState, Resource
 from jupyter_gpupool.core.shares import WHOLE_MILLI, format_compute, format_duration, format_memory
-from jupyter_gpupool.kernel.words import in_force, lease_facts, limits, notes_of, share_of, state_of
-from jupyter_gpupool.protocol.documents import DeviceDoc, LeaseDoc, PoolDoc, ProcessDoc, UsageDoc
+from jupyter_gpupool.kernel.words import in_force, lease_facts, limits, notes_of, share_of, spread, state_of
+from jupyter_gpupool.protocol.documents import (
+    BlockerDoc,
+    DeviceDoc,
+    LeaseDoc,
+    PoolDoc,
+    ProcessDoc,
+    UsageDoc,
+    WhyDoc,
+)
 
 #: Width of plain text tables, characters.
 _WIDTH = 110
@@ -135,6 +143,30 @@ def reason(doc: LeaseDoc, text: str) -> Rendering:
     first = sentence(text)
     markup = "".join(f'<div style="{_NOTE}">{html.escape(it)}</div>' for it in rest)
     return Rendering("\n".join([first.text, *rest]), f"<div>{first.markup}{markup}</div>")
+
+
+def why(docs: Sequence[WhyDoc]) -> Rendering:
+    """Answer why requests wait: the sentences, and the leases that are in their way."""
+    parts = []
+    for doc in docs:
+        name = f"…{doc.lease_id[-8:]}"
+        place = f"{name}, position {doc.position}" if doc.position is not None else name
+        said = [sentence(f"{place}: {doc.sentences[0]}"), *map(sentence, doc.sentences[1:])]
+        header = ("lease", "share", "of", "held for", "probably ends in")
+        if doc.blockers:
+            said.append(tables([Table("In its way", header, [_blocker_row(it) for it in doc.blockers])]))
+        parts += said
+    return Rendering("\n".join(it.text for it in parts), f"<div>{''.join(it.markup for it in parts)}</div>")
+
+
+def _blocker_row(doc: BlockerDoc) -> tuple[str, ...]:
+    return (
+        f"…{doc.lease_id[-8:]} (mine)" if doc.mine else "somebody else's",
+        format_compute(doc.compute_milli),
+        ", ".join(doc.devices),
+        format_duration(doc.held_seconds),
+        spread(doc.ends),
+    )
 
 
 # --- the pool -------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from jupyter_gpupool.core.leases import LeaseState, Resource, Strength, Verified
 from jupyter_gpupool.core.shares import WHOLE_MILLI, format_compute, format_duration, format_memory
-from jupyter_gpupool.protocol.documents import IsolationDoc, LeaseDoc, ShareDoc
+from jupyter_gpupool.protocol.documents import IsolationDoc, LeaseDoc, ShareDoc, SpreadDoc
 
 #: Into how many parts GPUs are cut at most.
 _FINEST = 8
@@ -19,14 +19,24 @@ def share_of(doc: LeaseDoc) -> str:
     if doc.shares:
         return ", ".join(_one_share(share) for share in doc.shares)
     kind = "device" if doc.kind is None else f"{doc.kind.value} device"
+    if doc.count > 1:
+        return asked(doc.compute_milli, doc.count, f"{kind}s")
     return f"{format_compute(doc.compute_milli)} of {doc.device or f'a {kind}'}"
 
 
+def asked(compute_milli: int, count: int, devices: str) -> str:
+    """Say what was asked for of several devices: "0.5 x4 of cuda devices", "2 whole cuda devices"."""
+    if compute_milli == WHOLE_MILLI:
+        return f"{count} whole {devices}"
+    return f"{format_compute(compute_milli)} x{count} of {devices}"
+
+
 def _one_share(share: ShareDoc) -> str:
+    where = f"{share.device_name} on {share.hostname}" if share.hostname else share.device_name
     if not share.whole_only:
-        return f"{format_compute(share.compute_milli)} of {share.device_name}"
+        return f"{format_compute(share.compute_milli)} of {where}"
     part = "" if share.parent_milli == WHOLE_MILLI else f" ({_part(share.parent_milli)} of a GPU)"
-    return f"all of {share.device_name}{part}"
+    return f"all of {where}{part}"
 
 
 def _part(milli: int) -> str:
@@ -55,7 +65,8 @@ def resource_name(resource: Resource) -> str:
 
 def in_force(doc: LeaseDoc, resource: Resource) -> str:
     """Say what was granted of a resource, and what is in force for it."""
-    granted = f"{format_memory(doc.memory_bytes)}" if resource is Resource.MEMORY else share_of(doc)
+    each = " of each" if len(doc.shares) > 1 else ""
+    granted = f"{format_memory(doc.memory_bytes)}{each}" if resource is Resource.MEMORY else share_of(doc)
     entries = [entry for entry in doc.isolation if entry.resource is resource]
     if not entries:
         return f"{granted}; nothing is in force"
@@ -107,6 +118,8 @@ def lease_facts(doc: LeaseDoc) -> list[tuple[str, str]]:
     facts.append(("state", state_of(doc)))
     if doc.state is LeaseState.ACTIVE:
         facts += limits(doc)
+    if doc.pinned:
+        facts.append(("pinned", "not taken back, as far as the quota allows"))
     if doc.expires_seconds is not None:
         facts.append(("ends in", format_duration(doc.expires_seconds)))
     return facts
@@ -132,3 +145,11 @@ def line(doc: LeaseDoc) -> str:
     """Say in one line what a lease is and what is in force."""
     memory, compute = in_force(doc, Resource.MEMORY), in_force(doc, Resource.COMPUTE)
     return f"{share_of(doc)}; memory: {memory}; compute: {compute}"
+
+
+def spread(doc: SpreadDoc | None) -> str:
+    """Write an estimate with its interval: "12 min (4 min to 40 min)"."""
+    if doc is None:
+        return "unknown"
+    low, middle, high = map(format_duration, (doc.low_seconds, doc.seconds, doc.high_seconds))
+    return middle if low == high else f"{middle} ({low} to {high})"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
+from jupyter_gpupool.core.causes import Cause
 from jupyter_gpupool.core.devices import DeviceKind, Health
 from jupyter_gpupool.core.leases import EndReason, LeaseState, Priority, Resource, Strength, Verified
 
@@ -33,6 +34,8 @@ class ShareDoc(msgspec.Struct, kw_only=True):
     parent_milli: int = 1000
     #: True when the device is granted whole or not at all (a MIG instance).
     whole_only: bool = False
+    #: Where the device is, where the lease has devices on several nodes; else empty.
+    hostname: str = ""
 
 
 class IsolationDoc(msgspec.Struct, kw_only=True):
@@ -125,6 +128,8 @@ class LeaseDoc(msgspec.Struct, kw_only=True):
     reclaim_seconds: float | None = None
     #: For how long it has done nothing; None when unknown.
     idle_seconds: float | None = None
+    #: How many devices, each with this share.
+    count: int = 1
 
 
 class ReadingsDoc(msgspec.Struct, kw_only=True):
@@ -194,6 +199,9 @@ class QueueEntryDoc(msgspec.Struct, kw_only=True):
     memory_bytes: int | None
     reason: str
     waited_seconds: float
+    #: How many devices, each with this share.
+    count: int = 1
+    priority: Priority = Priority.NORMAL
 
 
 class PoolDoc(msgspec.Struct, kw_only=True):
@@ -255,6 +263,64 @@ class ResizeRequest(msgspec.Struct, kw_only=True):
     memory_bytes: int | None = None
 
 
+class ActivityRequest(msgspec.Struct, kw_only=True):
+    """Body of ``PUT /leases/{id}/activity``: whether a cell runs, as the holder's kernel says."""
+
+    busy: bool
+    #: For how long none has run; 0 while one does.
+    idle_seconds: float = 0.0
+
+
+class SpreadDoc(msgspec.Struct, kw_only=True):
+    """When something will probably be, from now: seconds, with an interval."""
+
+    low_seconds: float
+    seconds: float
+    high_seconds: float
+
+
+class BlockerDoc(msgspec.Struct, kw_only=True):
+    """A lease that has what a request waits for."""
+
+    lease_id: str
+    mine: bool
+    state: LeaseState
+    compute_milli: int
+    #: Names of those of its devices that are meant.
+    devices: list[str]
+    held_seconds: float
+    #: When it probably ends; None when nobody can tell.
+    ends: SpreadDoc | None = None
+
+
+class WhyDoc(msgspec.Struct, kw_only=True):
+    """Why a lease is as it is: what it waits for, who is in its way, and for how long, probably."""
+
+    lease_id: str
+    state: LeaseState
+    #: One sentence.
+    reason: str
+    #: All that is known but the blockers, for a person.
+    sentences: list[str]
+    #: What it waits for; empty unless it waits.
+    waits_for: str = ""
+    #: What kind of thing keeps it from being granted; None unless it waits.
+    cause: Cause | None = None
+    position: int | None = None
+    #: How many requests for the same kind of device come before it.
+    ahead: int | None = None
+    blockers: list[BlockerDoc] = []
+    #: When it is probably granted; None when nobody can tell.
+    estimate: SpreadDoc | None = None
+    #: True when that follows from what everybody said of their leases, without any history.
+    known: bool = False
+    #: Of how many waits that are over such an estimate was made, of late, and how many ended within it.
+    estimates_made: int = 0
+    estimates_right: int = 0
+    #: What of it would be granted now; empty when nothing would.
+    would_fit: str = ""
+
+
 class QuiescedDoc(msgspec.Struct, kw_only=True):
     """Answer to a request to make it safe to signal the processes of leases."""
 
@@ -262,6 +328,35 @@ class QuiescedDoc(msgspec.Struct, kw_only=True):
     leases: int
     #: For how many of them it is safe now; the others' agent has not answered in time.
     quiesced: int
+
+
+class QuotaDoc(msgspec.Struct, kw_only=True):
+    """One limit that an owner is under."""
+
+    #: The group whose limit it is, for the sum over it; empty for the owner's own.
+    group: str = ""
+    #: ``compute`` (devices), ``memory`` (bytes), ``leases``, or ``hours_per_week`` (device-hours).
+    what: str
+    #: None where all kinds count together (leases).
+    kind: DeviceKind | None = None
+    limit: float
+    used: float
+    left: float
+
+
+class HeldDoc(msgspec.Struct, kw_only=True):
+    """How an owner stands with one kind of device; devices may be fractions."""
+
+    kind: DeviceKind
+    held_devices: float
+    #: What is theirs before any surplus is shared out.
+    deserved_devices: float
+    #: The same with their part of the surplus, as far as they ask for it now.
+    fair_devices: float
+    #: Device-hours that count when the queue is ordered: halved with each half-life.
+    faded_hours: float
+    #: Device-hours in this calendar week.
+    week_hours: float
 
 
 class UsageDoc(msgspec.Struct, kw_only=True):
@@ -272,6 +367,10 @@ class UsageDoc(msgspec.Struct, kw_only=True):
     device_seconds: float
     leases: int
     live_leases: int
+    #: How the owner stands now, by kind of device.
+    held: list[HeldDoc] = msgspec.field(default_factory=list)
+    #: Every limit that counts for the owner, their own first.
+    quotas: list[QuotaDoc] = msgspec.field(default_factory=list)
 
 
 # --- runtime file ---------------------------------------------------------------------------------

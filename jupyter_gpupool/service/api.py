@@ -43,7 +43,11 @@ ROUTES: dict[str, Methods] = {
         "PATCH": leases.resize_lease,
         "DELETE": leases.release_lease,
     },
+    f"{API_PREFIX}/leases/{{lease_id}}/why": {"GET": leases.get_why},
     f"{API_PREFIX}/leases/{{lease_id}}/quiesce": {"POST": leases.quiesce_lease},
+    f"{API_PREFIX}/leases/{{lease_id}}/activity": {"PUT": leases.put_activity},
+    f"{API_PREFIX}/leases/{{lease_id}}/pin": {"POST": leases.pin_lease},
+    f"{API_PREFIX}/leases/{{lease_id}}/unpin": {"POST": leases.unpin_lease},
     f"{API_PREFIX}/leases/quiesce": {"POST": leases.quiesce_kernel},
     f"{API_PREFIX}/pool": {"GET": pool.get_pool},
     f"{API_PREFIX}/devices": {"GET": pool.get_devices},
@@ -55,7 +59,7 @@ ROUTES: dict[str, Methods] = {
     "/health": {"GET": pool.get_health},
     "/metrics": {"GET": pool.get_metrics},
 }
-_LEASE_PATH = re.compile(rf"({API_PREFIX}/leases/)([^/]{{1,200}})((?:/quiesce)?)")
+_LEASE_PATH = re.compile(rf"({API_PREFIX}/leases/)([^/]{{1,200}})((?:/(?:why|quiesce|activity|pin|unpin))?)")
 _PORT = re.compile(r":\d{1,5}$")
 
 #: On every answer: nothing is to be kept by clients, or taken for something else.

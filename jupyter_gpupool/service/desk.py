@@ -12,10 +12,23 @@ from contextlib import contextmanager
 
 from jupyter_gpupool.cluster.journal import IdempotencyRow
 from jupyter_gpupool.core.errors import IllegalTransition, UnknownLease
-from jupyter_gpupool.core.events import LeaseRequested, ReleaseRequested, ResizeRequested, WaiterLost
+from jupyter_gpupool.core.events import (
+    LeaseRequested,
+    PinRequested,
+    ReleaseRequested,
+    ResizeRequested,
+    WaiterLost,
+)
 from jupyter_gpupool.core.leases import EndReason, Holder, Lease, LeaseState, Want
 from jupyter_gpupool.protocol.codec import decode
-from jupyter_gpupool.protocol.documents import LeaseDoc, LeaseRequest, QuiescedDoc, ResizeRequest
+from jupyter_gpupool.protocol.documents import (
+    ActivityRequest,
+    LeaseDoc,
+    LeaseRequest,
+    QuiescedDoc,
+    ResizeRequest,
+    WhyDoc,
+)
 from jupyter_gpupool.service import validate
 from jupyter_gpupool.service.auth import Forbidden, Principal
 from jupyter_gpupool.service.clock import PoolClock
@@ -23,9 +36,11 @@ from jupyter_gpupool.service.dispatch import Dispatcher
 from jupyter_gpupool.service.errors import LimitsRefusedByAgent
 from jupyter_gpupool.service.host import PoolHost
 from jupyter_gpupool.service.idempotency import KEY_MS, KeyBook, body_sha256
+from jupyter_gpupool.service.idleness import Idleness
 from jupyter_gpupool.service.ids import LeaseIds
 from jupyter_gpupool.service.lease_views import LeaseViews
 from jupyter_gpupool.service.nodes import NodeBook
+from jupyter_gpupool.service.reasons import why_doc
 from jupyter_gpupool.service.waiters import Waiters
 from jupyter_gpupool.service.watch import Watch
 
@@ -50,7 +65,7 @@ class Desk:
 
     Parameters
     ----------
-    host, views, keys, dispatcher, book, watch, clock
+    host, views, keys, dispatcher, book, watch, clock, idleness
         The parts of the service that requests concern.
     waiter_grace_seconds : float
         How long a queued lease may be without a listener.
@@ -66,6 +81,7 @@ class Desk:
         book: NodeBook,
         watch: Watch,
         clock: PoolClock,
+        idleness: Idleness,
         waiter_grace_seconds: float,
     ) -> None:
         self._host = host
@@ -75,6 +91,7 @@ class Desk:
         self._book = book
         self._watch = watch
         self._clock = clock
+        self._idleness = idleness
         self._ids = LeaseIds(lambda: clock.read().wall_ms)
         self._waiters = Waiters(waiter_grace_seconds, self._waiter_lost)
 
@@ -124,6 +141,10 @@ class Desk:
                 memory_bytes=wanted.memory_bytes,
                 kind=wanted.kind,
                 device=wanted.device,
+                count=wanted.count,
+                spread=wanted.spread,
+                priority=wanted.priority,
+                at_most=wanted.at_most,
             ),
             wait_ms=validate.milliseconds(wanted.wait_seconds),
             hold_ms=validate.milliseconds(wanted.hold_seconds),
@@ -199,6 +220,28 @@ class Desk:
         if lease.state is LeaseState.ENDED:
             raise UnknownLease(f"Lease {lease_id} ended meanwhile.", hint=self._views.reason(lease))
         return self._views.lease(lease, who)
+
+    async def active(self, who: Principal, lease_id: str, body: bytes) -> LeaseDoc:
+        """Take what the holder says that it does."""
+        told = validate.activity_request(decode(body, ActivityRequest))
+        lease = await self._own(who, lease_id)
+        if lease.state is LeaseState.ACTIVE:
+            self._idleness.told(lease, busy=told.busy, idle_ms=round(told.idle_seconds * 1000))
+        return self._views.lease(lease, who)
+
+    async def why(self, who: Principal, lease_id: str) -> WhyDoc:
+        """Say why a lease is as it is."""
+        await self._host.settled()
+        lease = await self._own(who, lease_id)
+        return why_doc(self._host, self._views, lease, who, self._clock.now_ms())
+
+    async def pin(self, who: Principal, lease_id: str, *, pinned: bool) -> LeaseDoc:
+        """Have a lease not taken back, or let it be."""
+        await self._own(who, lease_id)
+        now = self._clock.read()
+        event = PinRequested(now_ms=now.now_ms, wall_ms=now.wall_ms, lease_id=lease_id, pinned=pinned)
+        await self._host.submit(event)
+        return self._views.lease(await self._own(who, lease_id), who)
 
     async def release(self, who: Principal, lease_id: str, reason: EndReason) -> LeaseDoc:
         """End a lease, and wait a while for the agent's confirmation. Ending it again changes nothing."""

@@ -44,6 +44,26 @@ async def quiesce_lease(request: Request, lease_id: str) -> Answer:
     return json_answer(await request.context.desk.quiesce(request.who, lease_id))
 
 
+async def get_why(request: Request, lease_id: str) -> Answer:
+    """Say why a lease is as it is."""
+    return json_answer(await request.context.desk.why(request.who, lease_id))
+
+
+async def put_activity(request: Request, lease_id: str) -> Answer:
+    """Take what a lease's holder says that it does."""
+    return json_answer(await request.context.desk.active(request.who, lease_id, request.body))
+
+
+async def pin_lease(request: Request, lease_id: str) -> Answer:
+    """Have a lease not taken back, as far as the quota allows."""
+    return json_answer(await request.context.desk.pin(request.who, lease_id, pinned=True))
+
+
+async def unpin_lease(request: Request, lease_id: str) -> Answer:
+    """Let a lease be taken back again."""
+    return json_answer(await request.context.desk.pin(request.who, lease_id, pinned=False))
+
+
 async def get_lease(request: Request, lease_id: str) -> Answer:
     """Send one lease; with ``since`` and ``wait_seconds``, when it has changed."""
     who, since = request.who, request.query("since")

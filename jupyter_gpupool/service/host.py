@@ -15,9 +15,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from jupyter_gpupool.cluster.journal import IdempotencyRow, JournalUnavailable
+from jupyter_gpupool.cluster.journal_rows import owners_changed
 from jupyter_gpupool.core.config import PoolConfig
 from jupyter_gpupool.core.effects import WriteDown
 from jupyter_gpupool.core.errors import GPUPoolError
+from jupyter_gpupool.core.estimates import HeldBefore
 from jupyter_gpupool.core.events import (
     Event,
     JournalRecovered,
@@ -25,7 +27,9 @@ from jupyter_gpupool.core.events import (
     ResizeRequested,
 )
 from jupyter_gpupool.core.leases import Lease, LeaseState
+from jupyter_gpupool.core.placement.demand import Shape
 from jupyter_gpupool.core.pool import Pool
+from jupyter_gpupool.core.quotas.usage import OwnerUsage
 from jupyter_gpupool.service.alarm import Alarm
 from jupyter_gpupool.service.batch import Item, writes_of
 from jupyter_gpupool.service.clock import PoolClock
@@ -56,6 +60,8 @@ class PoolHost:
         The pool's rules.
     live : sequence of Lease
         The live leases of the journal.
+    usage, demand, holds
+        What the journal says that owners have used, that was asked for, and for how long leases were held.
     journal : JournalThread
         Where transitions are written down.
     clock : PoolClock
@@ -73,6 +79,9 @@ class PoolHost:
         *,
         config: PoolConfig,
         live: Sequence[Lease],
+        usage: Sequence[OwnerUsage] = (),
+        demand: Sequence[tuple[Shape, int]] = (),
+        holds: Sequence[HeldBefore] = (),
         journal: JournalThread,
         clock: PoolClock,
         book: NodeBook,
@@ -87,7 +96,9 @@ class PoolHost:
         #: Live leases as they were written down: what may be told to clients.
         self.leases: dict[str, Lease] = {lease.id: lease for lease in live}
         self._ended: OrderedDict[str, Lease] = OrderedDict()
-        self.pool = Pool(config, leases=live, now_ms=clock.now_ms())
+        self.pool = Pool(config, leases=live, usage=usage, demand=demand, holds=holds, now_ms=clock.now_ms())
+        now = clock.read()
+        self.pool.usage.tick(now.now_ms, now.wall_ms)
         # pool time goes on over a restart, and faster than revisions: they never go back
         self._first_revision = clock.now_ms() * 1000
         self._told_revision = 0
@@ -214,8 +225,9 @@ class PoolHost:
     async def _commit(self, writes: Sequence[WriteDown], keys: Sequence[IdempotencyRow] = ()) -> None:
         settling: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._settling = settling
+        standings = self.pool.usage.rows(owners_changed(writes))
         try:
-            await self._journal.commit(writes, keys)
+            await self._journal.commit(writes, keys, standings)
         finally:
             self._settling = None
             settling.set_result(None)

@@ -9,6 +9,7 @@ import asyncio
 import logging
 
 from jupyter_gpupool.cluster.journal import Journal, JournalUnavailable
+from jupyter_gpupool.core.placement.demand import Shape
 from jupyter_gpupool.service.activity import Activity
 from jupyter_gpupool.service.clock import PoolClock
 from jupyter_gpupool.service.host import PoolHost
@@ -19,6 +20,8 @@ _log = logging.getLogger(__name__)
 _DAY_SECONDS = 86400.0
 #: Pause between two steps of pruning, so that commits come between, seconds.
 _STEP_SECONDS = 0.2
+#: Pause between two looks at what was asked for, seconds.
+DEMAND_SECONDS = 60.0
 #: Leases forgotten in one step.
 _STEP = 500
 
@@ -38,6 +41,30 @@ async def prune(journal: JournalThread, clock: PoolClock, keep_days: float) -> N
         except JournalUnavailable as error:
             _log.warning("Old leases could not be forgotten: %s", error)
         await asyncio.sleep(_STEP_SECONDS if more else _DAY_SECONDS)
+
+
+async def keep_demand(host: PoolHost, journal: JournalThread) -> None:
+    """Write down what was asked for whenever it has grown, and at the end; ends when it is cancelled."""
+    kept = host.pool.demand_rows()
+    try:
+        while True:
+            await asyncio.sleep(DEMAND_SECONDS)
+            kept = await _keep_demand(host, journal, kept)
+    finally:
+        await _keep_demand(host, journal, kept)
+
+
+async def _keep_demand(
+    host: PoolHost, journal: JournalThread, kept: list[tuple[Shape, int]]
+) -> list[tuple[Shape, int]]:
+    rows = host.pool.demand_rows()
+    if rows != kept:
+        try:
+            await journal.read(lambda open_journal: open_journal.write_demand(set(rows) - set(kept)))
+        except JournalUnavailable as error:
+            _log.warning("What was asked for could not be written down: %s", error)
+            return kept
+    return rows
 
 
 async def until_unused(host: PoolHost, activity: Activity, idle_seconds: float) -> None:

@@ -22,6 +22,7 @@ from jupyter_gpupool.protocol.messages import (
 from jupyter_gpupool.service.clock import PoolClock
 from jupyter_gpupool.service.dispatch import Dispatcher
 from jupyter_gpupool.service.host import PoolHost
+from jupyter_gpupool.service.idleness import Idleness
 from jupyter_gpupool.service.nodes import Changes, NodeBook
 from jupyter_gpupool.service.reports import holders_event, joined, lease_event
 from jupyter_gpupool.service.watch import Watch
@@ -34,7 +35,7 @@ class Inbox:
 
     Parameters
     ----------
-    host, book, dispatcher, watch, clock
+    host, book, dispatcher, watch, clock, idleness
         The parts of the service that reports concern.
     sweep_seconds : float
         Pause between two reconcile sweeps.
@@ -48,6 +49,7 @@ class Inbox:
         dispatcher: Dispatcher,
         watch: Watch,
         clock: PoolClock,
+        idleness: Idleness,
         sweep_seconds: float,
     ) -> None:
         self._host = host
@@ -55,6 +57,7 @@ class Inbox:
         self._dispatcher = dispatcher
         self._watch = watch
         self._clock = clock
+        self._idleness = idleness
         self._sweep_seconds = sweep_seconds
 
     async def take(self, node_id: str, reports: list[Report]) -> None:
@@ -67,6 +70,8 @@ class Inbox:
                     self._host.post(joined(report, self._clock.read()))
                 case SampleReport() | DevicesReport():
                     self._noted(node_id, self._book.note(node_id, report))
+                    if isinstance(report, SampleReport):
+                        self._idleness.sampled(report)
                 case QuiescedReport():
                     self._dispatcher.quiesced(report.lease_id, report.generation)
                 case _:

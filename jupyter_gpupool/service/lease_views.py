@@ -8,14 +8,17 @@ from __future__ import annotations
 import hashlib
 import secrets
 import zlib
+from collections.abc import Sequence
 
 from jupyter_gpupool.core.errors import UnknownLease
 from jupyter_gpupool.core.leases import Lease, LeaseState, Share
 from jupyter_gpupool.core.queue import QueueEntry
+from jupyter_gpupool.core.shares import format_duration
 from jupyter_gpupool.protocol.documents import AttachDoc, HolderDoc, IsolationDoc, LeaseDoc, ShareDoc
 from jupyter_gpupool.service.auth import Principal
 from jupyter_gpupool.service.clock import PoolClock
 from jupyter_gpupool.service.host import PoolHost
+from jupyter_gpupool.service.idleness import Idleness
 from jupyter_gpupool.service.nodes import NodeBook
 from jupyter_gpupool.service.tickets import TicketBook
 from jupyter_gpupool.service.words import ENDED
@@ -34,13 +37,24 @@ class LeaseViews:
         The tickets that are good now.
     clock : PoolClock
         Both clocks.
+    idleness : Idleness
+        What holders do.
     """
 
-    def __init__(self, *, host: PoolHost, book: NodeBook, tickets: TicketBook, clock: PoolClock) -> None:
+    def __init__(
+        self,
+        *,
+        host: PoolHost,
+        book: NodeBook,
+        tickets: TicketBook,
+        clock: PoolClock,
+        idleness: Idleness,
+    ) -> None:
         self._host = host
         self._book = book
         self._tickets = tickets
         self._clock = clock
+        self._idleness = idleness
         self._secret = secrets.token_bytes(16)
         self._queue: list[QueueEntry] = []
         self._positions: dict[str, int] = {}
@@ -79,13 +93,18 @@ class LeaseViews:
         doc.notices = self._book.notices(lease)
         doc.end_detail = lease.end_detail
         doc.attach = self._attach(lease)
-        doc.tag = _tag(doc)
+        doc.idle_seconds = self._idleness.idle_seconds(lease)
+        doc.tag = _tag(doc, lease.notice_ms)
+        # it counts down, which is no news: only that it is there is in the tag
+        if doc.reclaim_seconds is not None:
+            left = format_duration(doc.reclaim_seconds)
+            doc.notices = [f"This lease is taken back in {left}: {lease.notice_detail}", *doc.notices]
         return doc
 
     def _lease_doc(self, lease: Lease, *, owner: str, mine: bool) -> LeaseDoc:
         now_ms = self._clock.now_ms()
         share = lease.shares[0] if lease.shares else None
-        shares = [self._share(it) for it in lease.shares]
+        shares = self._shares(lease.shares)
         until_ms = lease.ended_ms if lease.ended_ms is not None else now_ms
         granted_ms = lease.granted_ms
         queued = lease.state is LeaseState.QUEUED
@@ -116,6 +135,10 @@ class LeaseViews:
             tag=lease.state.value,
             asked_compute_milli=lease.want.compute_milli,
             asked_memory_bytes=lease.want.memory_bytes,
+            priority=lease.want.priority,
+            count=lease.want.count,
+            pinned=lease.pinned,
+            reclaim_seconds=_reclaimed_in(lease, now_ms) if mine else None,
         )
 
     def reason(self, lease: Lease) -> str:
@@ -150,6 +173,17 @@ class LeaseViews:
         digest = hashlib.blake2s(lease_id.encode(), key=self._secret, digest_size=8).hexdigest()
         return f"other_{digest}"
 
+    def _shares(self, shares: Sequence[Share]) -> list[ShareDoc]:
+        docs = [self._share(it) for it in shares]
+        if len(shares) > 1:
+            devices = [self._host.pool.device(it.device_id) for it in shares]
+            nodes = [device.node_id if device is not None else "" for device in devices]
+            if len(set(nodes)) > 1:
+                known = self._host.pool.nodes
+                for doc, node in zip(docs, nodes, strict=True):
+                    doc.hostname = known[node].hostname if node in known else ""
+        return docs
+
     def _share(self, share: Share) -> ShareDoc:
         device = self._host.pool.device(share.device_id)
         doc = ShareDoc(
@@ -180,13 +214,13 @@ class LeaseViews:
             self._positions = {entry.lease.id: entry.position for entry in self._queue}
 
 
-def _tag(doc: LeaseDoc) -> str:
+def _tag(doc: LeaseDoc, notice_ms: int | None) -> str:
     """Make a tag that differs whenever something does that a waiting client should show."""
     waits = doc.reason if doc.state is LeaseState.QUEUED else ""
     seen = (
         *(doc.state.value, doc.generation, doc.position, waits, doc.resizing, doc.end_reason, doc.holder.pid),
         *(doc.compute_milli, doc.memory_bytes, doc.attach.ticket if doc.attach else ""),
-        *(doc.isolation, doc.notices),
+        *(doc.isolation, doc.notices, doc.pinned, notice_ms),
     )
     return f"{doc.state.value}-{zlib.crc32(repr(seen).encode()):08x}"
 
@@ -194,6 +228,11 @@ def _tag(doc: LeaseDoc) -> str:
 def seconds(milliseconds: int) -> float:
     """Return a duration as clients get it; one that would be negative is none."""
     return max(0, milliseconds) / 1000
+
+
+def _reclaimed_in(lease: Lease, now_ms: int) -> float | None:
+    held = lease.state is LeaseState.ACTIVE
+    return seconds(lease.notice_ms - now_ms) if held and lease.notice_ms is not None else None
 
 
 def _left(since_ms: int | None, length_ms: int | None, now_ms: int) -> float | None:

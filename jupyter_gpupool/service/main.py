@@ -30,6 +30,7 @@ from jupyter_gpupool.service.desk import Desk
 from jupyter_gpupool.service.dispatch import Dispatcher
 from jupyter_gpupool.service.host import PoolHost
 from jupyter_gpupool.service.idempotency import KEYS, KeyBook
+from jupyter_gpupool.service.idleness import Idleness
 from jupyter_gpupool.service.ids import request_ids
 from jupyter_gpupool.service.inbox import Inbox
 from jupyter_gpupool.service.journaling import JournalThread
@@ -90,6 +91,7 @@ class _Service:
         self.clock = PoolClock(journal.pool_time(self.clock.read().wall_ms))
         now_ms = self.clock.now_ms
         live, rows = journal.live_leases(), journal.recent_keys(now_ms(), KEYS)
+        usage, demand, holds = journal.standings(), journal.demand(), journal.recent_holds()
         self.metrics, self.watch, self.book = Metrics(), Watch(), NodeBook()
         self.activity, self.tickets = Activity(), TicketBook(now_ms)
         self.journal = JournalThread(journal, self.clock, self.metrics)
@@ -103,21 +105,32 @@ class _Service:
         self.host = PoolHost(
             config=settings.config,
             live=live,
+            usage=usage,
+            demand=demand,
+            holds=holds,
             journal=self.journal,
             clock=self.clock,
             book=self.book,
             dispatcher=self.dispatcher,
             watch=self.watch,
         )
+        self.idleness = Idleness(self.host, self.clock)
         self.inbox = Inbox(
             host=self.host,
             book=self.book,
             dispatcher=self.dispatcher,
             watch=self.watch,
             clock=self.clock,
+            idleness=self.idleness,
             sweep_seconds=settings.sweep_seconds,
         )
-        lease_views = LeaseViews(host=self.host, book=self.book, tickets=self.tickets, clock=self.clock)
+        lease_views = LeaseViews(
+            host=self.host,
+            book=self.book,
+            tickets=self.tickets,
+            clock=self.clock,
+            idleness=self.idleness,
+        )
         self.measured = Measured(self.host, self.book, lease_views.opaque)
         self.views = Views(
             host=self.host,
@@ -135,6 +148,7 @@ class _Service:
             book=self.book,
             watch=self.watch,
             clock=self.clock,
+            idleness=self.idleness,
             waiter_grace_seconds=settings.waiter_grace_seconds,
         )
         self.supervisor = AgentSupervisor(settings.runtime, _agent_arguments(settings))
@@ -203,6 +217,7 @@ class _Service:
         await stack.enter_async_context(
             _background(housekeeping.prune(self.journal, self.clock, settings.keep_days))
         )
+        await stack.enter_async_context(_background(housekeeping.keep_demand(self.host, self.journal)))
         ends = [asyncio.ensure_future(_until_signal())]
         if settings.embedded:
             unused = housekeeping.until_unused(self.host, self.activity, settings.idle_exit_seconds)

@@ -18,6 +18,7 @@ from jupyter_gpupool.backends.rules import NodeRules
 from jupyter_gpupool.core.config import PoolConfig
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.core.policies import ORDERS, PLACEMENTS
+from jupyter_gpupool.core.policies.evictions import EVICTIONS
 from jupyter_gpupool.core.quotas import Quotas
 from jupyter_gpupool.protocol import paths
 from jupyter_gpupool.service.quota_config import read_quotas
@@ -82,7 +83,7 @@ class PoolService(Configurable):
     allowed_hosts = List(
         Unicode(), help="Further names that requests may have in their Host header, beside loopback's."
     ).tag(config=True)
-    order = Enum(sorted(ORDERS), "fifo", help="Who in the queue is next.").tag(config=True)
+    order = Enum(sorted(ORDERS), "fair", help="Who in the queue is next.").tag(config=True)
     place = Enum(sorted(PLACEMENTS), "bid_price", help="Which device a request gets.").tag(config=True)
     quotas_file = Unicode(
         "",
@@ -100,6 +101,36 @@ class PoolService(Configurable):
         min=0.0,
         max=100_000.0,
         help="After how long an owner's oldest request comes before those of others: so nothing starves.",
+    ).tag(config=True)
+    evict = Enum(
+        sorted(EVICTIONS), "longest_idle", help="Which of the leases that may be taken back goes first."
+    ).tag(config=True)
+    reclaim_idle_minutes = Float(
+        10.0,
+        min=0.0,
+        allow_none=True,
+        help="After how long without a running cell and without activity on its device a lease may be taken"
+        " back. It is only when somebody waits for it. 0 or None for never.",
+    ).tag(config=True)
+    release_idle_minutes = Float(
+        None,
+        min=0.0,
+        allow_none=True,
+        help="After how long without any activity a lease is taken back though nobody waits. 0 or None for"
+        " never.",
+    ).tag(config=True)
+    notice_seconds = Float(
+        60.0,
+        min=0.0,
+        help="How long the holder of a lease is told before it is taken back. 0 for not at all.",
+    ).tag(config=True)
+    least_run_minutes = Float(
+        5.0, min=0.0, help="For how long after its grant a lease is not taken back, whatever happens."
+    ).tag(config=True)
+    preempt = Bool(
+        True,
+        help="Take leases that are in use back from owners who have more than they deserve: for owners who"
+        " have less, or, above the fair share of both, for a request of a higher priority.",
     ).tag(config=True)
     attach_seconds = Float(60.0, min=1.0, help="How long a granted lease waits for its holder.").tag(
         config=True
@@ -175,6 +206,12 @@ class PoolService(Configurable):
         return PoolConfig(
             order=self.order,
             place=self.place,
+            evict=self.evict,
+            reclaim_idle_ms=_minutes_ms(self.reclaim_idle_minutes),
+            release_idle_ms=_minutes_ms(self.release_idle_minutes),
+            notice_ms=round(self.notice_seconds * 1000),
+            least_run_ms=round(self.least_run_minutes * 60_000),
+            preempt=self.preempt,
             attach_ms=round(self.attach_seconds * 1000),
             restart_grace_ms=round(self.restart_seconds * 1000),
             ending_ms=round(self.ending_seconds * 1000),
@@ -193,6 +230,11 @@ class PoolService(Configurable):
             If it cannot be read or understood.
         """
         return read_quotas(Path(self.quotas_file).expanduser()) if self.quotas_file else Quotas()
+
+
+def _minutes_ms(minutes: float | None) -> int | None:
+    """Turn minutes into whole milliseconds; none of them mean never."""
+    return round(minutes * 60_000) if minutes else None
 
 
 def _check_address(ip: str) -> None:

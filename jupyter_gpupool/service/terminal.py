@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from jupyter_gpupool.core.shares import format_compute, format_duration, format_memory
 from jupyter_gpupool.core.wording import describe_part
-from jupyter_gpupool.protocol.documents import DeviceDoc, LeaseDoc, PoolDoc
+from jupyter_gpupool.kernel.words import spread
+from jupyter_gpupool.protocol.documents import DeviceDoc, LeaseDoc, PoolDoc, WhyDoc
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,6 +29,22 @@ def print_pool(pool: PoolDoc, url: str, console: Console) -> None:
         console.print(_leases(pool))
     else:
         console.print("No leases.")
+
+
+def print_why(why: WhyDoc, console: Console) -> None:
+    """Print why a lease is as it is, and which leases are in the way of a request."""
+    place = f", position {why.position}" if why.position is not None else ""
+    console.print(f"{why.lease_id}{place}", style="bold", highlight=False, markup=False)
+    for sentence in why.sentences:
+        console.print(sentence, highlight=False, markup=False)
+    if why.blockers:
+        table = _table("In its way", "lease", "owner", "share", "device", "held for", "probably ends in")
+        for it in why.blockers:
+            owner = "you" if it.mine else "somebody else"
+            share, devices = format_compute(it.compute_milli), ", ".join(it.devices)
+            held = format_duration(it.held_seconds)
+            table.add_row(*_plain(it.lease_id, owner, share, devices, held, spread(it.ends)))
+        console.print(table)
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -100,7 +117,13 @@ def _size(lease: LeaseDoc) -> str:
     if whole is not None:
         asked = format_compute(lease.asked_compute_milli)
         return f"{whole.device_name} ({describe_part(whole.parent_milli)}){memory}; {asked} was asked for"
-    return f"{format_compute(lease.compute_milli)} of {lease.device or 'a device'}{memory}"
+    names = ", ".join(
+        f"{it.device_name} on {it.hostname}" if it.hostname else it.device_name for it in lease.shares
+    )
+    if lease.count > 1:
+        each = f"{memory} each" if memory else ""
+        return f"{format_compute(lease.compute_milli)} x{lease.count} of {names or 'devices'}{each}"
+    return f"{format_compute(lease.compute_milli)} of {names or lease.device or 'a device'}{memory}"
 
 
 def _plain(*cells: str) -> tuple[str, ...]:

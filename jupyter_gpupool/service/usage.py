@@ -1,16 +1,29 @@
-"""What owners have used: ended leases from the journal, live ones from the pool.
+"""What owners have used, and what they may have: ended leases from the journal, the rest from the pool.
 
 Rule of this module: the sum is exact in pool time; it is rounded only when it is shown.
 """
 
 from __future__ import annotations
 
+from jupyter_gpupool.core.hooks import StandingsBook
+from jupyter_gpupool.core.policies.order import Standing
 from jupyter_gpupool.core.quotas import usage_until
-from jupyter_gpupool.protocol.documents import UsageDoc
+from jupyter_gpupool.core.quotas.book import Book
+from jupyter_gpupool.core.quotas.check import DEVICE_HOUR, Bound, bounds
+from jupyter_gpupool.core.shares import WHOLE_MILLI
+from jupyter_gpupool.protocol.documents import HeldDoc, QuotaDoc, UsageDoc
 from jupyter_gpupool.service.auth import Principal
 from jupyter_gpupool.service.clock import PoolClock
 from jupyter_gpupool.service.host import PoolHost
 from jupyter_gpupool.service.journaling import JournalThread
+
+#: What a limit is about -> how it is called, and what is one of it.
+_SHOWN = {
+    "compute": ("compute", WHOLE_MILLI),
+    "memory": ("memory", 1),
+    "leases": ("leases", 1),
+    "week": ("hours_per_week", DEVICE_HOUR),
+}
 
 
 class Usage:
@@ -44,5 +57,54 @@ class Usage:
                 device_seconds=used_milli_ms / 1_000_000,
                 leases=count + len(live),
                 live_leases=len(live),
+                held=_held(self._host.pool.usage, who.owner, now_ms),
+                quotas=_quotas(self._host.pool.usage, who.owner, now_ms),
             )
         ]
+
+
+def _held(book: StandingsBook, owner: str, now_ms: int) -> list[HeldDoc]:
+    """Say how an owner stands, by kind of device."""
+    if not isinstance(book, Book):
+        return []
+    standing, docs = book.of([owner], now_ms).get(owner), []
+    for kind in book.kinds(owner):
+        _, rules, line, _ = next(book.lines_of(owner, kind))
+        asks = line.held_milli or line.queued_milli
+        mine = standing.of_kind(kind) if standing is not None and asks else Standing()
+        docs.append(
+            HeldDoc(
+                kind=kind,
+                held_devices=line.held_milli / WHOLE_MILLI,
+                deserved_devices=(rules.deserved_milli.of(kind) or 0) / WHOLE_MILLI,
+                fair_devices=mine.fair_milli / WHOLE_MILLI,
+                faded_hours=book.read(line, now_ms).used_milli_ms / DEVICE_HOUR,
+                week_hours=book.week_of_line(line, now_ms) / DEVICE_HOUR,
+            )
+        )
+    return docs
+
+
+def _quotas(book: StandingsBook, owner: str, now_ms: int) -> list[QuotaDoc]:
+    """List every limit that counts for an owner."""
+    if not isinstance(book, Book):
+        return []
+    found = {
+        # leases of all kinds count together: once is enough
+        (bound.group, bound.what, kind if bound.what != "leases" else None): bound
+        for kind in book.kinds(owner)
+        for bound in bounds(book, owner, kind, now_ms)
+    }
+    return [_quota(bound) for bound in found.values()]
+
+
+def _quota(bound: Bound) -> QuotaDoc:
+    word, unit = _SHOWN[bound.what]
+    return QuotaDoc(
+        group=bound.group,
+        what=word,
+        kind=None if bound.what == "leases" else bound.kind,
+        limit=bound.limit / unit,
+        used=bound.used / unit,
+        left=bound.left / unit,
+    )

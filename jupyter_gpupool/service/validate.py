@@ -10,7 +10,8 @@ import math
 
 from jupyter_gpupool.core.errors import InvalidValue
 from jupyter_gpupool.core.leases import EndReason
-from jupyter_gpupool.protocol.documents import LeaseRequest, ResizeRequest
+from jupyter_gpupool.core.shares import MOST_DEVICES
+from jupyter_gpupool.protocol.documents import ActivityRequest, LeaseRequest, ResizeRequest
 
 #: Longest name, label or key, characters.
 TEXT = 200
@@ -36,6 +37,11 @@ REASONS = {
 def lease_request(wanted: LeaseRequest) -> LeaseRequest:
     """Check the body of a request for a lease."""
     _size(wanted.compute_milli, wanted.memory_bytes)
+    if not 1 <= wanted.count <= MOST_DEVICES:
+        raise InvalidValue(
+            f"count is {str(wanted.count)[:TEXT]}, which is out of range.",
+            hint=f"Give 1 to {MOST_DEVICES} devices.",
+        )
     _text("device", wanted.device)
     _text("holder.key", wanted.holder.key)
     _duration("wait_seconds", wanted.wait_seconds, least=0.0)
@@ -52,6 +58,12 @@ def resize_request(wanted: ResizeRequest) -> ResizeRequest:
     """Check the body of a resize."""
     _size(wanted.compute_milli, wanted.memory_bytes)
     return wanted
+
+
+def activity_request(told: ActivityRequest) -> ActivityRequest:
+    """Check what a holder says that it does."""
+    _duration("idle_seconds", told.idle_seconds, least=0.0)
+    return told
 
 
 def idempotency_key(key: str | None) -> None:

@@ -144,6 +144,8 @@ class Views:
             memory_bytes=lease.want.memory_bytes,
             reason=entry.reason if mine else "",
             waited_seconds=seconds(self._clock.now_ms() - lease.requested_ms),
+            count=lease.want.count,
+            priority=lease.want.priority,
         )
 
     def warnings(self) -> list[str]:

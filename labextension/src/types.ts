@@ -32,6 +32,7 @@ export interface IShare {
   readonly memory_bytes: number;
   readonly parent_milli: number;
   readonly whole_only: boolean;
+  readonly hostname: string;
 }
 
 /** What is in force for one resource of a lease. */
@@ -95,6 +96,7 @@ export interface ILease {
   readonly pinned: boolean;
   readonly reclaim_seconds: number | null;
   readonly idle_seconds: number | null;
+  readonly count: number;
 }
 
 /** Telemetry of a device. */
@@ -150,6 +152,8 @@ export interface IQueueEntry {
   readonly memory_bytes: number | null;
   readonly reason: string;
   readonly waited_seconds: number;
+  readonly count: number;
+  readonly priority: Priority;
 }
 
 /** The pool snapshot. */

@@ -22,7 +22,7 @@ from tests.support.pool_process import PoolProcess, running_pool, world
 TEXT = files("jupyter_gpupool.service").joinpath("openapi.yaml").read_text()
 CONTRACT: dict[str, Any] = yaml.safe_load(TEXT)
 SCHEMAS = CONTRACT["components"]["schemas"]
-METHODS = ("get", "post", "patch", "delete")
+METHODS = ("get", "post", "put", "patch", "delete")
 
 
 def test_the_contract_is_valid_openapi() -> None:

@@ -39,6 +39,7 @@ from jupyter_gpupool.service.desk import Desk
 from jupyter_gpupool.service.dispatch import Dispatcher
 from jupyter_gpupool.service.host import PoolHost
 from jupyter_gpupool.service.idempotency import KEYS, KeyBook
+from jupyter_gpupool.service.idleness import Idleness
 from jupyter_gpupool.service.inbox import Inbox
 from jupyter_gpupool.service.journaling import JournalThread
 from jupyter_gpupool.service.lease_views import LeaseViews
@@ -181,13 +182,17 @@ class ServiceBench:
         self.host = PoolHost(
             config=config or PoolConfig(),
             live=live,
+            usage=journal.standings(),
+            demand=journal.demand(),
             journal=self.journal,
             clock=self.clock,
             book=self.book,
             dispatcher=self.dispatcher,
             watch=self.watch,
         )
+        self.idleness = Idleness(self.host, self.clock)
         self.agent.inbox = self.inbox = Inbox(
+            idleness=self.idleness,
             host=self.host,
             book=self.book,
             dispatcher=self.dispatcher,
@@ -195,7 +200,13 @@ class ServiceBench:
             clock=self.clock,
             sweep_seconds=3600.0,
         )
-        self.lease_views = LeaseViews(host=self.host, book=self.book, tickets=self.tickets, clock=self.clock)
+        self.lease_views = LeaseViews(
+            host=self.host,
+            book=self.book,
+            tickets=self.tickets,
+            clock=self.clock,
+            idleness=self.idleness,
+        )
         self.views = Views(
             host=self.host,
             leases=self.lease_views,
@@ -206,6 +217,7 @@ class ServiceBench:
         )
         self.keys = KeyBook(rows, self.journal, self.clock.now_ms)
         self.desk = Desk(
+            idleness=self.idleness,
             host=self.host,
             views=self.lease_views,
             keys=self.keys,

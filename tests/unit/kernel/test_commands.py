@@ -27,6 +27,22 @@ def test_a_request_has_all_its_options():
     assert (arguments.wait, getattr(arguments, "for"), arguments.no_wait) == ("2m", "2h", False)
 
 
+@pytest.mark.parametrize(
+    "line", ["0.5 x4 --wait 2m --spread", "0.5 --wait 2m x4 --spread", "--spread --wait 2m 0.5 x4"]
+)
+def test_several_devices_are_asked_for_wherever_their_number_stands(line):
+    for arguments in (parse_line(f"request {line}"), parse(cell_parser(), line)):
+        assert (arguments.share, arguments.count, arguments.wait) == ("0.5", "x4", "2m")
+        assert arguments.spread
+
+
+def test_priority_and_at_most_are_optional():
+    arguments = parse_line("request 2 --priority low --at-most")
+    assert (arguments.share, arguments.count, arguments.priority) == ("2", None, "low")
+    assert arguments.at_most
+    assert not parse_line("request 2").at_most
+
+
 def test_a_share_in_percent_is_taken_as_it_is():
     assert parse_line("request 25% --no-wait").share == "25%"
     assert parse(cell_parser(), "25%").share == "25%"
@@ -38,9 +54,13 @@ def test_a_share_in_percent_is_taken_as_it_is():
         ("relase", "Did you mean `%gpupool release`?"),
         ("RESIZE 1", "Did you mean `%gpupool resize`?"),
         ("0.5", "Did you mean `%gpupool request 0.5`?"),
-        ("frobnicate", "The commands are request, resize, release, why, devices, usage."),
+        ("frobnicate", "The commands are request, resize, release, pin, unpin, why, devices, usage."),
         ("request", "required: SHARE. `%gpupool request --help` shows how."),
         ("request 0.25 --wat 1", "“--wat” is not understood here. `%gpupool request --help` shows how."),
+        ("request 0.5 4", "“4” is not understood here"),
+        ("request 0.5 x4 x2", "“x2” is not understood here"),
+        ("resize 0.5 x4", "“x4” is not understood here"),
+        ("request 0.5 --priority", "expected one argument"),
         ("release 0.5", "“0.5” is not understood here. `%gpupool release --help` shows how."),
         ("request 0.5 --wait 2m --no-wait", "not allowed with argument --wait"),
         ("request 0.5 --memory", "expected one argument"),
