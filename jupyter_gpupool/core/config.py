@@ -50,7 +50,7 @@ class PoolConfig:
         who have less, or whose request is of a higher class.
     """
 
-    order: str = "fifo"
+    order: str = "fair"
     place: str = "bid_price"
     attach_ms: int = 60_000
     restart_grace_ms: int = 10_000
