@@ -49,6 +49,8 @@ SIZES = (1000, 500, 500, 250, 250, 250, 810, 470, 320)
 PRIORITIES = (Priority.LOW, Priority.NORMAL, Priority.NORMAL, Priority.NORMAL, Priority.HIGH)
 PER_NODE, GIB = 8, 2**30
 OWNERS = 200
+#: How long a lease is held, in the mean: time passes accordingly.
+HELD_MS = 30 * 60_000
 
 
 @dataclass(frozen=True)
@@ -191,7 +193,7 @@ class Site:
 
     def cycle(self) -> None:
         """Let one lease end and one request come, and agents do what they are told."""
-        self.now_ms += 1000
+        self.now_ms += max(1, HELD_MS // len(self.live))
         place = self.random.randrange(len(self.live))
         self.live[place], self.live[-1] = self.live[-1], self.live[place]
         self.handle(ev.ReleaseRequested(lease_id=self.live.pop(), **self.when))

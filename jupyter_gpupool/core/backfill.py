@@ -10,7 +10,7 @@ what is unknown it expects nothing, and keeps the devices on which least is miss
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ from jupyter_gpupool.core.ledger import Ledger
 from jupyter_gpupool.core.shares import WHOLE_MILLI
 
 #: How many nodes are compared: those that come nearest to having room, and those where leases end soon.
-_NEAREST, _SOONEST = 12, 24
+_NEAREST, _SOONEST = 8, 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,8 +69,8 @@ def reserve(ledger: Ledger, fields: Fields, lease: Lease, now_ms: int) -> Reserv
     """Choose devices for a request that fits nowhere; None when nothing on offer is large enough."""
     want = lease.want
     for field in fields.of(want):
-        nodes = _nodes(ledger, field, want)
-        by_node = [_devices(ledger, field, node_id, lease, now_ms) for node_id in nodes]
+        places = _places(ledger, field, want)
+        by_node = [_devices(ledger, field, node_id, lease, now_ms, only) for node_id, only in places.items()]
         if want.spread and want.count > 1:
             by_node = [[it for of_node in by_node for it in of_node]]
         sets = [sorted(it)[: want.count] for it in by_node if len(it) >= want.count]
@@ -116,24 +116,32 @@ def _reservation(lease_id: str, devices: list[_Ready]) -> Reservation:
     )
 
 
-def _nodes(ledger: Ledger, field: Field, want: Want) -> list[str]:
-    """List the nodes that are compared."""
+def _places(ledger: Ledger, field: Field, want: Want) -> dict[str, set[str]]:
+    """List the nodes that are compared, with the devices to look at there: all where none is named."""
     ask = ask_of(want, devices=1 if want.spread else None)
-    found = dict.fromkeys(it.node for it in field.near.first(ask, max(_NEAREST, want.count)))
+    found: dict[str, set[str]] = {}
+    for it in field.near.first(ask, max(_NEAREST, want.count if want.spread else 0)):
+        found.setdefault(it.node, set()).update(
+            field.members[it.node][place].device_id for place in it.devices
+        )
     for lease_id in ledger.deadlines.soon(_SOONEST):
         lease = ledger.leases.get(lease_id)
         for share in lease.shares if lease is not None else ():
-            found.update(dict.fromkeys(it for it in ledger.node_of(share.device_id) if it in field.members))
-    return list(found)
+            for node_id in ledger.node_of(share.device_id):
+                if node_id in field.members:
+                    found.setdefault(node_id, set()).add(share.device_id)
+    return found if want.count == 1 else {node_id: set() for node_id in found}
 
 
-def _devices(ledger: Ledger, field: Field, node_id: str, lease: Lease, now_ms: int) -> list[_Ready]:
+def _devices(
+    ledger: Ledger, field: Field, node_id: str, lease: Lease, now_ms: int, only: Set[str] = frozenset()
+) -> list[_Ready]:
     """Look at those devices of a node that are large enough."""
     frame = field.index.room(node_id).frame
     found = []
     for place, account in enumerate(field.members[node_id]):
         device = account.device
-        if device is None or frame is None or not frame.memory[place]:
+        if device is None or frame is None or not frame.memory[place] or (only and device.id not in only):
             continue
         if large_enough(lease.want, device):
             found.append(_ready(ledger, account, device, lease, now_ms))

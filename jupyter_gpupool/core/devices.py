@@ -12,6 +12,9 @@ from enum import Enum
 class DeviceKind(Enum):
     """What kind of accelerator a device is; a request names one or leaves it to the pool."""
 
+    # members are single objects: that is a hash without a call
+    __hash__ = object.__hash__
+
     #: The processor and main memory of a node.
     CPU = "cpu"
     #: An NVIDIA GPU, or a MIG instance of one.

@@ -184,6 +184,8 @@ class Fields:
         self._special: Counter[str] = Counter()
         self._models: Counter[str] = Counter()
         self._described: dict[str, tuple[Device, ...]] = {}
+        #: Kind, name and whether memory is named -> the fields, as long as no device is described anew.
+        self._found: dict[tuple[DeviceKind | None, str, bool], list[Field]] = {}
         ledger.watch(self)
         for node_id in ledger.nodes:
             self.node_described(node_id)
@@ -197,6 +199,7 @@ class Fields:
 
     def node_described(self, node_id: str) -> None:
         """Note that the devices of a node are others, or are described anew."""
+        self._found.clear()
         self._count(self._described.pop(node_id, ()), -1)
         devices = tuple(it.device for it in self._accounts(node_id) if it.device is not None)
         if devices:
@@ -226,6 +229,16 @@ class Fields:
         """Whether there are devices that take leases of one owner at a time."""
         return self._special["one_owner"] > 0
 
+    def sharing(self, nodes: Iterable[str]) -> set[str]:
+        """Return the owners who have devices on some nodes that take leases of one owner at a time."""
+        return {
+            owner
+            for node_id in nodes
+            for account in self._accounts(node_id)
+            if account.device is not None and account.device.one_owner
+            for owner in account.owners
+        }
+
     # --- fields -------------------------------------------------------------------------------------
 
     def default_kind(self) -> DeviceKind | None:
@@ -248,6 +261,18 @@ class Fields:
 
         Where real devices match, emulated ones do not, unless one is meant by name or id alone.
         """
+        key = (want.kind, want.device, want.memory_bytes is None)
+        found = self._found.get(key)
+        if found is None:
+            if len(self._found) > _MOST_FIELDS:
+                self._found.clear()
+            found = self._found[key] = self._find(want)
+        for field in found:
+            if field.stale:
+                self._catch_up(field)
+        return found
+
+    def _find(self, want: Want) -> list[Field]:
         kind = want.kind or (None if want.device else self.default_kind())
         sized = bool(self._special["unsized"]) and (bool(want.device) or want.memory_bytes is not None)
         for emulated in (False, True):
@@ -297,6 +322,7 @@ class Fields:
             field.described = set(self._ledger.nodes)
             if len(self._fields) > _MOST_FIELDS:
                 self._fields.popitem(last=False)
+                self._found.clear()
         else:
             self._fields.move_to_end(key)
         if field.stale:

@@ -21,6 +21,9 @@ from jupyter_gpupool.core.errors import IllegalTransition
 class LeaseState(Enum):
     """Where a lease is in its life."""
 
+    # members are single objects: that is a hash without a call
+    __hash__ = object.__hash__
+
     #: Wanted: waits for room. Also called a request.
     QUEUED = "queued"
     #: Granted: its share is taken, and its holder has not shown its ticket to the agent yet.
@@ -41,6 +44,9 @@ OCCUPYING = frozenset({LeaseState.QUEUED, LeaseState.ATTACHING, LeaseState.ACTIV
 
 class LeaseEvent(Enum):
     """What can happen to one lease."""
+
+    # members are single objects: that is a hash without a call
+    __hash__ = object.__hash__
 
     #: The pool found room for it.
     GRANTED = "granted"
@@ -105,6 +111,9 @@ class EndReason(Enum):
 
 class Priority(Enum):
     """How urgent a request is; who may use which is a matter of quotas."""
+
+    # members are single objects: that is a hash without a call
+    __hash__ = object.__hash__
 
     #: Gives way to all others.
     LOW = "low"

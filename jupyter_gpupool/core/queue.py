@@ -11,8 +11,10 @@ request none of whose devices is offered holds nobody up meanwhile.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 from jupyter_gpupool.core import hooks
@@ -24,12 +26,16 @@ from jupyter_gpupool.core.fields import Fields, ask_of
 from jupyter_gpupool.core.leases import Lease, LeaseState, Want
 from jupyter_gpupool.core.ledger import Ledger
 from jupyter_gpupool.core.meant import Meant
-from jupyter_gpupool.core.placement.rooms import fits
+from jupyter_gpupool.core.placement.rooms import Ask, fits
 from jupyter_gpupool.core.placing import Choice, Placer
 from jupyter_gpupool.core.policies.order import OrderPolicy
 from jupyter_gpupool.core.policies.score import ScorePolicy
 from jupyter_gpupool.core.waiting import Group, Shape, group_of
 
+#: How many shapes are remembered with what they mean.
+_MOST_SHAPES = 1024
+#: So many of a line are compared with those who have come since it was ordered.
+_COMPARED = 8
 #: How long the first in line is the first, unless somebody comes who is before it; pool time.
 _FIRST_MS = 5_000
 
@@ -74,6 +80,21 @@ class Blocked(NamedTuple):
     by_policy: bool
 
 
+class _Known(NamedTuple):
+    """What a shape means.
+
+    Attributes
+    ----------
+    want : Want
+        A request of that shape.
+    least : Ask
+        What it takes of one node at least.
+    """
+
+    want: Want
+    least: Ask
+
+
 class Queue:
     """The waiting requests of a ledger, seen through an order and a score of nodes."""
 
@@ -87,11 +108,18 @@ class Queue:
         #: The first in line of each kind, what is kept for it, and since when.
         self._firsts: dict[DeviceKind, Reservation] = {}
         self._since_ms: dict[DeviceKind, int] = {}
-        #: Groups to be looked at; those that only a quota keeps; blocked requests that are before the first.
+        #: Groups to be looked at where there is room for what they ask for, and those to be looked at at all
+        #: events: there may be room for them that is not for others.
         self._open: dict[Group, None] = {}
+        self._special: dict[Group, None] = {}
+        #: Groups that only a quota keeps, and blocked requests that come before the first in line.
         self._by_policy: dict[Group, None] = {}
         self._before: dict[DeviceKind, Lease] = {}
         self._touched: dict[str, None] = {}
+        #: The line of each kind as it was ordered last, when that was, and who has come since.
+        self._shapes: dict[Shape, _Known] = {}
+        self._lines: dict[DeviceKind, deque[Lease]] = {}
+        self._late: dict[DeviceKind, list[Lease]] = {}
         ledger.watch(self)
 
     def node_changed(self, node_id: str) -> None:
@@ -109,7 +137,7 @@ class Queue:
 
         The caller grants what is yielded before it asks for the next: room is looked at anew each time.
         """
-        self._open.update(self._by_policy)
+        self._special.update(self._by_policy)
         self._by_policy.clear()
         self._before.clear()
         while True:
@@ -135,13 +163,8 @@ class Queue:
 
     def _next(self, now_ms: int) -> tuple[Lease, Choice] | None:
         """Find the first request that is to be looked at for which there is room."""
-        if not self._open:
-            return None
-        groups = self._ledger.waitlist.groups
         seen: set[DeviceKind] = set()
-        opened = [self._ledger.leases[groups[it][0][1]] for it in self._open if it in groups]
-        firsts = {it.lease_id for it in self._firsts.values()} - {it.id for it in opened}
-        for lease in self._ordered([*opened, *(self._ledger.leases[it] for it in firsts)], now_ms):
+        for lease in self._ordered(self._candidates(), now_ms):
             kind = self.kind_of(lease.want)
             first = self._first(kind)
             is_first = first is not None and first.lease_id == lease.id
@@ -152,6 +175,7 @@ class Queue:
                 return lease, choice
             group = group_of(lease)
             self._open.pop(group, None)
+            self._special.pop(group, None)
             if choice is not None:
                 self._by_policy[group] = None
                 if is_first and kind is not None:
@@ -159,7 +183,34 @@ class Queue:
             elif kind is not None and first is not None and kind not in seen:
                 self._before.setdefault(kind, lease)
         self._open.clear()
+        self._special.clear()
         return None
+
+    def _candidates(self) -> list[Lease]:
+        """List the first request of each group for which there may be room, and who is first in line."""
+        waitlist = self._ledger.waitlist
+        roomy = {shape: self._has_room(shape) for shape in {group.shape for group in self._open}}
+        groups = {group: None for group in self._open if roomy[group.shape]} | self._special
+        if not groups:
+            return []
+        ids = dict.fromkeys(waitlist.groups[it][0][1] for it in groups if it in waitlist.groups)
+        ids.update(dict.fromkeys(it.lease_id for it in self._firsts.values()))
+        return [self._ledger.leases[it] for it in ids]
+
+    def _has_room(self, shape: Shape) -> bool:
+        """Whether anybody could have what is asked for now."""
+        known = self._known(shape)
+        return any(field.index.best(known.least) is not None for field in self.fields.of(known.want))
+
+    def _known(self, shape: Shape) -> _Known:
+        known = self._shapes.get(shape)
+        if known is None:
+            if len(self._shapes) > _MOST_SHAPES:
+                self._shapes.clear()
+            want = _want_of(shape)
+            least = ask_of(want, devices=1 if want.spread else None)
+            known = self._shapes[shape] = _Known(want, least)
+        return known
 
     def _lifted(self, lease: Lease, first: Reservation | None, now_ms: int, *, first_seen: bool) -> Set[str]:
         """Say for whom nothing is kept that this request may not take: it is before them, or over in time."""
@@ -207,16 +258,22 @@ class Queue:
     def _take_note(self, now_ms: int) -> None:
         """Open the groups that could gain from what has changed since this was called last."""
         waitlist = self._ledger.waitlist
-        self._open.update(waitlist.fresh)
+        for group in waitlist.fresh:
+            self._special[group] = None
+            kind = self.kind_of(self._known(group.shape).want)
+            if kind is not None and group in waitlist.groups:
+                newest = waitlist.groups[group][-1][1]
+                self._late.setdefault(kind, []).append(self._ledger.leases[newest])
         waitlist.fresh.clear()
         for kind in list(self._firsts):
             self._renew(kind, now_ms)
         touched, self._touched = self._touched, {}
         if not touched:
             return
-        for shape in waitlist.shapes:
-            if self._gains(shape, touched):
-                self._open.update(waitlist.shapes[shape])
+        for shape, groups in waitlist.shapes.items():
+            if self._gains(shape):
+                self._open.update(groups)
+        self._note_special(touched, now_ms)
         for field in self.fields:
             field.grown.clear()
 
@@ -233,7 +290,7 @@ class Queue:
             else:
                 self._firsts[kind] = again
                 self.fields.keep(again.kept)
-            self._open[group_of(lease)] = None
+            self._special[group_of(lease)] = None
 
     def _drop(self, kind: DeviceKind) -> None:
         first = self._firsts.pop(kind)
@@ -243,62 +300,89 @@ class Queue:
     def _first(self, kind: DeviceKind | None) -> Reservation | None:
         return self._firsts.get(kind) if kind is not None else None
 
-    def _gains(self, shape: Shape, touched: Iterable[str]) -> bool:
+    def _gains(self, shape: Shape) -> bool:
         """Whether there may be room for requests of a shape that was not there before."""
-        want = _want_of(shape)
-        ask = ask_of(want, devices=1 if want.spread else None)
-        first = self._first(self.kind_of(want))
-        for field in self.fields.of(want):
-            if any(fits(ask, field.index.room(it)) for it in field.grown if it in field.members):
-                return True
-            known = (field.members[it] for it in touched if it in field.members)
-            if any(self._is_special(it, first) for it in known):
+        known = self._known(shape)
+        for field in self.fields.of(known.want):
+            if any(fits(known.least, field.index.room(it)) for it in field.grown if it in field.members):
                 return True
         return False
 
-    def _is_special(self, accounts: Iterable[Account], first: Reservation | None) -> bool:
-        """Whether what is free on a node is not the same for all: devices of one owner, or kept ones."""
-        for account in accounts:
-            if first is not None and account.device_id in first.kept:
-                return True
-            if account.device is not None and account.device.one_owner and account.owners:
-                return True
-        return False
+    def _note_special(self, touched: dict[str, None], now_ms: int) -> None:
+        """Open the groups for which there may be room that is not for others.
+
+        These are owners of devices on the nodes that take leases of one owner, and requests that are over
+        before the first in line has room.
+        """
+        waitlist = self._ledger.waitlist
+        if self.fields.any_one_owner:
+            owners = self.fields.sharing(touched)
+            for group in waitlist.groups if owners else ():
+                if group.owner in owners:
+                    self._special[group] = None
+        for first in self._firsts.values():
+            if first.ready_ms is not None and not touched.keys().isdisjoint(first.nodes):
+                for group in waitlist.groups:
+                    if group.hold_ms is not None and now_ms + group.hold_ms <= first.ready_ms:
+                        self._special[group] = None
 
     # --- first in line ------------------------------------------------------------------------------
 
     def _appoint(self, now_ms: int) -> bool:
         """See that the first in line of each kind has a reservation; tell whether one was given up."""
         given_up = False
-        wanted = {self.kind_of(_want_of(it)) for it in self._ledger.waitlist.shapes}
+        wanted = {self.kind_of(self._known(it).want) for it in self._ledger.waitlist.shapes}
         for kind in DeviceKind:
             if kind not in wanted:
                 continue
             first, before = self._firsts.get(kind), self._before.pop(kind, None)
             if before is not None and before.id in self._ledger.leases:
                 candidates: Iterable[Lease] = [before]
-            elif first is None or now_ms - self._since_ms[kind] >= _FIRST_MS:
+            elif now_ms - self._since_ms.get(kind, now_ms - _FIRST_MS) >= _FIRST_MS:
                 candidates = self._in_line(kind, now_ms)
+            elif first is None:
+                candidates = self._next_in_line(kind, now_ms)
             else:
                 continue
             given_up = self._appoint_one(kind, candidates, now_ms) or given_up
         return given_up
 
-    def _in_line(self, kind: DeviceKind, now_ms: int) -> list[Lease]:
-        """List the first request of each group of a kind, in order, but those that only a quota keeps."""
+    def _in_line(self, kind: DeviceKind, now_ms: int) -> Iterator[Lease]:
+        """Order the first request of each group of a kind, but those that only a quota keeps."""
         waitlist = self._ledger.waitlist
         found = [
             self._ledger.leases[waitlist.groups[group][0][1]]
             for shape, groups in waitlist.shapes.items()
-            if self.kind_of(_want_of(shape)) is kind
+            if self.kind_of(self._known(shape).want) is kind
             for group in groups
             if group not in self._by_policy
         ]
-        return self._ordered(found, now_ms)
+        self._since_ms[kind] = now_ms
+        self._lines[kind] = deque(self._ordered(found, now_ms))
+        self._late[kind] = []
+        return iter(tuple(self._lines[kind]))
+
+    def _next_in_line(self, kind: DeviceKind, now_ms: int) -> Iterator[Lease]:
+        """List who is next, by the line as it was ordered last and those who have come since."""
+        yield from self._ordered(self._ahead(kind, _COMPARED), now_ms)
+        yield from self._in_line(kind, now_ms)
+
+    def _ahead(self, kind: DeviceKind, most: int) -> list[Lease]:
+        """List those who are first in the line as it was ordered last, and those who have come since."""
+        line, late = self._lines.get(kind, deque()), self._late.get(kind, [])
+        while line and not self._waits(line[0]):
+            line.popleft()
+        late[:] = [it for it in late if self._waits(it)]
+        ahead = (it for it in line if self._waits(it))
+        return list({it.id: it for it in (*islice(ahead, most), *late)}.values())
+
+    def _waits(self, lease: Lease) -> bool:
+        now = self._ledger.leases.get(lease.id)
+        return now is not None and now.state is LeaseState.QUEUED
 
     def _appoint_one(self, kind: DeviceKind, candidates: Iterable[Lease], now_ms: int) -> bool:
+        """Keep devices for the first of some requests for which there are any."""
         hopeless: set[Shape] = set()
-        self._since_ms[kind] = now_ms
         first = self._firsts.get(kind)
         for lease in candidates:
             if first is not None and lease.id == first.lease_id:
@@ -319,10 +403,22 @@ class Queue:
 
     # --- what can be seen -----------------------------------------------------------------------------
 
-    def blocked(self, now_ms: int) -> list[Blocked]:
-        """List the requests that wait, the first in line first; of those that are alike only the first."""
+    def blocked(self, now_ms: int, most: int | None = None) -> list[Blocked]:
+        """List the requests that wait, the first in line first; of those that are alike only the first.
+
+        Parameters
+        ----------
+        now_ms : int
+            Pool time.
+        most : int or None
+            So many of each kind are enough: then the line may be as it was a few seconds ago.
+        """
         leases = self._ledger.leases
-        firsts = [leases[of_group[0][1]] for of_group in self._ledger.waitlist.groups.values()]
+        if most is None:
+            found = [leases[of_group[0][1]] for of_group in self._ledger.waitlist.groups.values()]
+        else:
+            waiting = (it for kind in self._lines for it in self._ahead(kind, most))
+            found = list({it.id: it for it in waiting}.values())
         kept = {it.lease_id: it for it in self._firsts.values()}
         return [
             Blocked(
@@ -331,8 +427,8 @@ class Queue:
                 kept[lease.id].ready_ms if lease.id in kept else None,
                 group_of(lease) in self._by_policy,
             )
-            for lease in self._ordered(firsts, now_ms)
-        ]
+            for lease in self._ordered(found, now_ms)
+        ][:most]
 
     def first_in_line(self) -> list[Blocked]:
         """List the first request of each kind that has a reservation."""

@@ -160,7 +160,7 @@ class _Look:
         """Plan for the requests in the order of the queue."""
         length_ms, left_out, deserving = self._turn.config.reclaim_idle_ms, False, 0
         idle = [*self._candidates.noticed(), *self._candidates.idle(length_ms)]
-        for blocked in self._turn.queue.blocked(self._turn.now_ms)[:_REQUESTS]:
+        for blocked in self._turn.queue.blocked(self._turn.now_ms, _REQUESTS):
             request = blocked.lease
             if blocked.by_policy:
                 continue
