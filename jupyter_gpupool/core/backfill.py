@@ -26,6 +26,8 @@ from jupyter_gpupool.core.shares import WHOLE_MILLI
 
 #: How many nodes are compared: those that come nearest to having room, and those where leases end soon.
 _NEAREST, _SOONEST = 8, 16
+#: On how many of the nearest all devices are compared; on the others the nearest device.
+_WHOLE = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,32 +118,40 @@ def _reservation(lease_id: str, devices: list[_Ready]) -> Reservation:
     )
 
 
-def _places(ledger: Ledger, field: Field, want: Want) -> dict[str, set[str]]:
-    """List the nodes that are compared, with the devices to look at there: all where none is named."""
+def _places(ledger: Ledger, field: Field, want: Want) -> dict[str, set[str] | None]:
+    """List the nodes that are compared, with the devices to look at there; None for all of them."""
     ask = ask_of(want, devices=1 if want.spread else None)
-    found: dict[str, set[str]] = {}
-    for it in field.near.first(ask, max(_NEAREST, want.count if want.spread else 0)):
-        found.setdefault(it.node, set()).update(
-            field.members[it.node][place].device_id for place in it.devices
-        )
+    near = field.near.first(ask, max(_NEAREST, want.count if want.spread else 0))
+    whole = len(near) if want.count > 1 else _WHOLE
+    found: dict[str, set[str] | None] = dict.fromkeys(it.node for it in near[:whole])
+    for it in near[whole:]:
+        found[it.node] = {field.members[it.node][place].device_id for place in it.devices}
     for lease_id in ledger.deadlines.soon(_SOONEST):
         lease = ledger.leases.get(lease_id)
         for share in lease.shares if lease is not None else ():
             for node_id in ledger.node_of(share.device_id):
-                if node_id in field.members:
-                    found.setdefault(node_id, set()).add(share.device_id)
-    return found if want.count == 1 else {node_id: set() for node_id in found}
+                if node_id not in field.members:
+                    continue
+                some = found.setdefault(node_id, None if want.count > 1 else set())
+                if some is not None:
+                    some.add(share.device_id)
+    return found
 
 
 def _devices(
-    ledger: Ledger, field: Field, node_id: str, lease: Lease, now_ms: int, only: Set[str] = frozenset()
+    ledger: Ledger, field: Field, node_id: str, lease: Lease, now_ms: int, only: Set[str] | None = None
 ) -> list[_Ready]:
     """Look at those devices of a node that are large enough."""
     frame = field.index.room(node_id).frame
     found = []
     for place, account in enumerate(field.members[node_id]):
         device = account.device
-        if device is None or frame is None or not frame.memory[place] or (only and device.id not in only):
+        if (
+            device is None
+            or frame is None
+            or not frame.memory[place]
+            or (only is not None and device.id not in only)
+        ):
             continue
         if large_enough(lease.want, device):
             found.append(_ready(ledger, account, device, lease, now_ms))
