@@ -10,12 +10,12 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import Any
 
 from jupyter_gpupool.backends.rules import NodeRules
 from jupyter_gpupool.cluster.control import ControlPlane
-from jupyter_gpupool.cluster.journal import Journal, JournalUnavailable
+from jupyter_gpupool.cluster.journal import IdempotencyRow, Journal, JournalUnavailable
 from jupyter_gpupool.cluster.settings import dump_rules
 from jupyter_gpupool.cluster.supervisor import AgentSupervisor
 from jupyter_gpupool.cluster.tls import ensure_control_tls
@@ -90,8 +90,6 @@ class _Service:
         self.clock = PoolClock(0)
         self.clock = PoolClock(journal.pool_time(self.clock.read().wall_ms))
         now_ms = self.clock.now_ms
-        live, rows = journal.live_leases(), journal.recent_keys(now_ms(), KEYS)
-        usage, demand, holds = journal.standings(), journal.demand(), journal.recent_holds()
         self.metrics, self.watch, self.book = Metrics(), Watch(), NodeBook()
         self.activity, self.tickets = Activity(), TicketBook(now_ms)
         self.journal = JournalThread(journal, self.clock, self.metrics)
@@ -104,10 +102,10 @@ class _Service:
         self.dispatcher = Dispatcher(self.control, self.tickets, self.watch, now_ms)
         self.host = PoolHost(
             config=settings.config,
-            live=live,
-            usage=usage,
-            demand=demand,
-            holds=holds,
+            live=journal.live_leases(),
+            usage=journal.standings(),
+            demand=journal.demand(),
+            holds=journal.recent_holds(),
             journal=self.journal,
             clock=self.clock,
             book=self.book,
@@ -124,6 +122,12 @@ class _Service:
             idleness=self.idleness,
             sweep_seconds=settings.sweep_seconds,
         )
+        self._face_clients(journal.recent_keys(now_ms(), KEYS))
+        self.supervisor = AgentSupervisor(settings.runtime, _agent_arguments(settings))
+
+    def _face_clients(self, rows: Sequence[IdempotencyRow]) -> None:
+        """Make what clients see and use."""
+        settings = self._settings
         lease_views = LeaseViews(
             host=self.host,
             book=self.book,
@@ -143,7 +147,7 @@ class _Service:
         self.desk = Desk(
             host=self.host,
             views=lease_views,
-            keys=KeyBook(rows, self.journal, now_ms),
+            keys=KeyBook(rows, self.journal, self.clock.now_ms),
             dispatcher=self.dispatcher,
             book=self.book,
             watch=self.watch,
@@ -151,7 +155,6 @@ class _Service:
             idleness=self.idleness,
             waiter_grace_seconds=settings.waiter_grace_seconds,
         )
-        self.supervisor = AgentSupervisor(settings.runtime, _agent_arguments(settings))
 
     async def _reports(self, node_id: str, reports: list[Report]) -> None:
         await self.inbox.take(node_id, reports)

@@ -183,6 +183,7 @@ class ServiceBench:
             config=config or PoolConfig(),
             live=live,
             usage=journal.standings(),
+            holds=journal.recent_holds(),
             demand=journal.demand(),
             journal=self.journal,
             clock=self.clock,
@@ -200,6 +201,12 @@ class ServiceBench:
             clock=self.clock,
             sweep_seconds=3600.0,
         )
+        self._face_clients(path, KeyBook(rows, self.journal, self.clock.now_ms))
+        self.numbers = iter(range(1, 1_000_000))
+
+    def _face_clients(self, path: Path, keys: KeyBook) -> None:
+        """Make what clients see and use."""
+        self.keys = keys
         self.lease_views = LeaseViews(
             host=self.host,
             book=self.book,
@@ -215,7 +222,6 @@ class ServiceBench:
             embedded=True,
             agent_log=path,
         )
-        self.keys = KeyBook(rows, self.journal, self.clock.now_ms)
         self.desk = Desk(
             idleness=self.idleness,
             host=self.host,
@@ -227,7 +233,6 @@ class ServiceBench:
             clock=self.clock,
             waiter_grace_seconds=0.2,
         )
-        self.numbers = iter(range(1, 1_000_000))
 
     async def open(self, *, join: bool = True) -> ServiceBench:
         """Start, and let the agent join."""

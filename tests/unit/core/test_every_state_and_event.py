@@ -32,6 +32,9 @@ EVENTS: dict[str, Callable[[PoolDriver, str], ev.Event]] = {
     "limits_refused": lambda pool, it: ev.LimitsRefused(detail="", **about(pool, it), **pool.when),
     "exited": lambda pool, it: ev.HolderExited(**about(pool, it), **pool.when),
     "detached": lambda pool, it: ev.HolderDetached(**about(pool, it), **pool.when),
+    "pinned": lambda pool, it: ev.PinRequested(lease_id=it, pinned=True, **pool.when),
+    "busy": lambda pool, it: ev.ActivitySeen(lease_id=it, busy=True, **pool.when),
+    "idle": lambda pool, it: ev.ActivitySeen(lease_id=it, busy=False, **pool.when),
 }
 
 EXPECTED: dict[S, dict[str, Outcome]] = {
@@ -46,6 +49,9 @@ EXPECTED: dict[S, dict[str, Outcome]] = {
         "limits_refused": IllegalTransition,
         "exited": IllegalTransition,
         "detached": IllegalTransition,
+        "pinned": IllegalTransition,
+        "busy": None,
+        "idle": None,
     },
     S.ATTACHING: {
         "request": DuplicateLease,
@@ -58,6 +64,9 @@ EXPECTED: dict[S, dict[str, Outcome]] = {
         "limits_refused": IllegalTransition,
         "exited": IllegalTransition,
         "detached": IllegalTransition,
+        "pinned": IllegalTransition,
+        "busy": None,
+        "idle": None,
     },
     S.ACTIVE: {
         "request": DuplicateLease,
@@ -70,6 +79,9 @@ EXPECTED: dict[S, dict[str, Outcome]] = {
         "limits_refused": None,  # no resize is on its way
         "exited": S.ENDING,
         "detached": IllegalTransition,
+        "pinned": S.ACTIVE,
+        "busy": None,
+        "idle": None,
     },
     S.ENDING: {
         "request": DuplicateLease,
@@ -82,6 +94,9 @@ EXPECTED: dict[S, dict[str, Outcome]] = {
         "limits_refused": IllegalTransition,
         "exited": S.ENDING,
         "detached": S.ENDED,
+        "pinned": IllegalTransition,
+        "busy": None,
+        "idle": None,
     },
     S.ENDED: {
         "request": S.QUEUED,  # the core remembers no ended lease: ids are minted once
@@ -94,6 +109,9 @@ EXPECTED: dict[S, dict[str, Outcome]] = {
         "limits_refused": UnknownLease,
         "exited": None,
         "detached": None,
+        "pinned": UnknownLease,
+        "busy": None,
+        "idle": None,
     },
 }
 PAIRS = [(state, name) for state in S for name in EVENTS]
