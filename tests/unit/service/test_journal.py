@@ -25,8 +25,6 @@ from jupyter_gpupool.cluster.journal import (
     NetworkFilesystem,
     UsageRow,
 )
-from jupyter_gpupool.cluster.journal_rows import owners_changed
-from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.core.effects import WriteDown
 from jupyter_gpupool.core.leases import (
     EndReason,
@@ -41,8 +39,6 @@ from jupyter_gpupool.core.leases import (
     Verified,
     Want,
 )
-from jupyter_gpupool.core.placement.demand import Shape
-from jupyter_gpupool.core.quotas.usage import OwnerUsage
 
 A_SHARE = Share(device_id="GPU-1", compute_milli=250, memory_bytes=2**60)
 SOFT = Isolation(
@@ -203,51 +199,6 @@ class TestPruning:
         assert journal.prune(ended_before_wall_ms=2**60, now_ms=0, limit=3) == 3
         assert journal.prune(ended_before_wall_ms=2**60, now_ms=0, limit=3) == 2
         journal.close()
-
-
-class TestStandings:
-    """What owners have used, and what was asked for."""
-
-    ROW = OwnerUsage(
-        owner="ann",
-        kind=DeviceKind.CUDA,
-        at_ms=7,
-        used_milli_ms=2**55,
-        attained_milli_ms=3,
-        week_start_ms=1_700_000_000_000,
-        week_milli_ms=4,
-    )
-
-    def test_are_written_with_the_transitions_that_change_them(self, path: Path) -> None:
-        journal = Journal.open(path)
-        lease = written(a_lease())
-        journal.commit([lease], now_ms=1, wall_ms=1, standings=[self.ROW])
-        other = replace(self.ROW, kind=DeviceKind.CPU)
-        journal.commit([lease], now_ms=2, wall_ms=2, standings=[replace(self.ROW, at_ms=8), other])
-        journal.close()
-        again = Journal.open(path)
-        assert again.standings() == [other, replace(self.ROW, at_ms=8)]
-        again.close()
-
-    def test_are_kept_for_owners_who_hold_something_else(self) -> None:
-        queued, active = a_lease(1, owner="ann"), a_lease(2, LeaseState.ACTIVE, owner="bob")
-        granted = written(
-            a_lease(3, LeaseState.ATTACHING, owner="cyd"), LeaseState.QUEUED, LeaseEvent.GRANTED
-        )
-        attached = written(active, LeaseState.ATTACHING, LeaseEvent.ATTACHED)
-        cancelled = written(a_lease(4, LeaseState.ENDED, owner="dee"), LeaseState.QUEUED, LeaseEvent.RELEASED)
-        ended = written(a_lease(5, LeaseState.ENDED, owner="eve"), LeaseState.ENDING, LeaseEvent.DETACHED)
-        assert owners_changed([written(queued), granted, attached, cancelled, ended]) == {"cyd", "eve"}
-
-    def test_what_was_asked_for_comes_back_as_it_was_counted(self, path: Path) -> None:
-        journal = Journal.open(path)
-        plain, picky = Shape(0, 250, 1, ()), Shape(8000, 1000, 4, ("A100-80GB", "H100"))
-        journal.write_demand([(plain, 3), (picky, 1)])
-        journal.write_demand([(plain, 5)])
-        journal.close()
-        again = Journal.open(path)
-        assert dict(again.demand()) == {plain: 5, picky: 1}
-        again.close()
 
 
 class TestSchemas:
