@@ -23,7 +23,7 @@ from jupyter_gpupool.core.backfill import Reservation, renewed, reserve
 from jupyter_gpupool.core.config import PoolConfig
 from jupyter_gpupool.core.devices import Device, DeviceKind
 from jupyter_gpupool.core.fields import Fields, ask_of
-from jupyter_gpupool.core.leases import Lease, LeaseState, Want
+from jupyter_gpupool.core.leases import Lease, LeaseState, Priority, Want
 from jupyter_gpupool.core.ledger import Ledger
 from jupyter_gpupool.core.meant import Meant
 from jupyter_gpupool.core.placement.rooms import Ask, fits
@@ -37,7 +37,7 @@ _MOST_SHAPES = 1024
 #: So many of a line are compared with those who have come since it was ordered.
 _COMPARED = 8
 #: How long the first in line is the first, unless somebody comes who is before it; pool time.
-_FIRST_MS = 5_000
+_FIRST_MS = 15_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -163,17 +163,28 @@ class Queue:
 
     def _next(self, now_ms: int) -> tuple[Lease, Choice] | None:
         """Find the first request that is to be looked at for which there is room."""
+        while candidates := self._candidates():
+            found = self._first_with_room(self._ordered(candidates, now_ms), now_ms)
+            if found is not None:
+                return found
+        self._open.clear()
+        return None
+
+    def _first_with_room(self, ordered: Iterable[Lease], now_ms: int) -> tuple[Lease, Choice] | None:
+        """Find the first of some requests for which there is room; close those for which there is none."""
         seen: set[DeviceKind] = set()
-        for lease in self._ordered(self._candidates(), now_ms):
+        for lease in ordered:
             kind = self.kind_of(lease.want)
             first = self._first(kind)
             is_first = first is not None and first.lease_id == lease.id
             if is_first and kind is not None:
                 seen.add(kind)
+            group = group_of(lease)
+            if group not in self._open and group not in self._special:
+                continue
             choice = self._choose(lease, self._lifted(lease, first, now_ms, first_seen=kind in seen))
             if choice is not None and self._allowed(lease, choice, now_ms):
                 return lease, choice
-            group = group_of(lease)
             self._open.pop(group, None)
             self._special.pop(group, None)
             if choice is not None:
@@ -182,18 +193,28 @@ class Queue:
                     self._drop(kind)
             elif kind is not None and first is not None and kind not in seen:
                 self._before.setdefault(kind, lease)
-        self._open.clear()
-        self._special.clear()
         return None
 
     def _candidates(self) -> list[Lease]:
-        """List the first request of each group for which there may be room, and who is first in line."""
+        """List the requests of which one is next, and who is first in line.
+
+        Of all that an owner asks for with one priority only the earliest can be next.
+        """
         waitlist = self._ledger.waitlist
         roomy = {shape: self._has_room(shape) for shape in {group.shape for group in self._open}}
-        groups = {group: None for group in self._open if roomy[group.shape]} | self._special
-        if not groups:
+        earliest: dict[tuple[str, Priority, DeviceKind | None], tuple[int, str]] = {}
+        for group in (*(it for it in self._open if roomy[it.shape]), *self._special):
+            requests = waitlist.groups.get(group)
+            if requests is None:
+                self._special.pop(group, None)
+                continue
+            whose = (group.owner, group.priority, group.shape.kind)
+            known = earliest.get(whose)
+            if known is None or requests[0] < known:
+                earliest[whose] = requests[0]
+        if not earliest:
             return []
-        ids = dict.fromkeys(waitlist.groups[it][0][1] for it in groups if it in waitlist.groups)
+        ids = dict.fromkeys(lease_id for _, lease_id in earliest.values())
         ids.update(dict.fromkeys(it.lease_id for it in self._firsts.values()))
         return [self._ledger.leases[it] for it in ids]
 
@@ -321,10 +342,22 @@ class Queue:
                 if group.owner in owners:
                     self._special[group] = None
         for first in self._firsts.values():
-            if first.ready_ms is not None and not touched.keys().isdisjoint(first.nodes):
-                for group in waitlist.groups:
-                    if group.hold_ms is not None and now_ms + group.hold_ms <= first.ready_ms:
-                        self._special[group] = None
+            if first.ready_ms is None or touched.keys().isdisjoint(first.nodes):
+                continue
+            for shape, groups in waitlist.shapes.items():
+                over = [it for it in groups if it.hold_ms and now_ms + it.hold_ms <= first.ready_ms]
+                if over and self._fits_meanwhile(shape, first):
+                    self._special.update(dict.fromkeys(over))
+
+    def _fits_meanwhile(self, shape: Shape, first: Reservation) -> bool:
+        """Whether there is room for a shape on the devices that are kept, until they are needed."""
+        known = self._known(shape)
+        return any(
+            fits(known.least, self.fields.room(field, node_id, "", {first.lease_id}))
+            for field in self.fields.of(known.want)
+            for node_id in first.nodes
+            if node_id in field.members
+        )
 
     # --- first in line ------------------------------------------------------------------------------
 
