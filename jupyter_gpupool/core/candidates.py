@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator
 
 from jupyter_gpupool.core.accounts import Account
 from jupyter_gpupool.core.devices import Device
-from jupyter_gpupool.core.evictions import Usable
+from jupyter_gpupool.core.evictions import Find, Usable
 from jupyter_gpupool.core.fields import ask_of
 from jupyter_gpupool.core.fitting import large_enough
 from jupyter_gpupool.core.leases import Lease, LeaseState, Priority, Want
 from jupyter_gpupool.core.turn import Turn
 
 #: How many idle leases, leases in use, and nodes one look considers.
-_IDLE, _BUSY, _NODES = 256, 128, 16
+_IDLE, _BUSY, _NODES = 128, 128, 16
 
 
 class Candidates:
@@ -104,23 +104,29 @@ class Candidates:
 
     # --- devices --------------------------------------------------------------------------------
 
-    def usable(self, want: Want, device_ids: Iterable[str]) -> Usable:
-        """List the devices that a request could use: of those given, and for a gang of the nodes near it."""
-        ledger, queue = self._turn.ledger, self._turn.queue
-        fields = queue.fields.of(want)
-        accounts = {it: ledger.accounts[it] for it in device_ids if it in ledger.accounts}
-        if want.count > 1:
-            ask = ask_of(want, devices=1 if want.spread else None)
-            nodes = {it.device.node_id for it in accounts.values() if it.device is not None}
-            for field in fields:
-                near = [it.node for it in field.near.first(ask, max(_NODES, want.count))]
-                for node_id in [*near, *sorted(nodes)]:
-                    accounts.update((it.device_id, it) for it in field.members.get(node_id, ()))
-        found: list[tuple[Account, Device]] = []
-        for account in accounts.values():
-            device = account.device
-            if device is None or ledger.withheld(account) is not None or not large_enough(want, device):
-                continue
-            if any(field.key.has(device) for field in fields):
-                found.append((account, device))
-        return found
+    def finder(self, want: Want) -> Find:
+        """Return what finds a device by its id if a request could use it."""
+        ledger, fields = self._turn.ledger, self._turn.queue.fields.of(want)
+
+        def find(device_id: str) -> tuple[Account, Device] | None:
+            account = ledger.accounts.get(device_id)
+            device = account.device if account is not None else None
+            if account is None or device is None or ledger.withheld(account) is not None:
+                return None
+            if not large_enough(want, device) or not any(field.key.has(device) for field in fields):
+                return None
+            return account, device
+
+        return find
+
+    def near(self, want: Want, device_ids: Iterable[str]) -> Usable:
+        """List the devices that a gang could use: of the nodes of those given, and of nodes near it."""
+        ask = ask_of(want, devices=1 if want.spread else None)
+        devices = (self._turn.ledger.accounts[it].device for it in device_ids)
+        nodes = dict.fromkeys(it.node_id for it in devices if it is not None)
+        fields = self._turn.queue.fields.of(want)
+        for field in fields:
+            nodes.update(dict.fromkeys(it.node for it in field.near.first(ask, max(_NODES, want.count))))
+        there = (account for field in fields for it in nodes for account in field.members.get(it, ()))
+        find = self.finder(want)
+        return [found for it in there if (found := find(it.device_id)) is not None]

@@ -126,7 +126,7 @@ class Entitlement:
 
     def _spares(self, request: Lease, lease: Lease) -> bool:
         """Whether its owner, and every group that is not the request's too, keep what they deserve."""
-        if request.owner == lease.owner:
+        if request.owner == lease.owner or self._turn.config.quotas.say_nothing:
             return True
         common = {level.group for level in self._levels(request.owner) if level.group}
         loss = counted(lease).held_milli

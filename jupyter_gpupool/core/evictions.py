@@ -6,8 +6,7 @@ what has been told already that it is taken back goes before all others.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from jupyter_gpupool.core.accounts import Account, reserved_by, too_many
@@ -18,6 +17,8 @@ from jupyter_gpupool.core.leases import Lease, Want
 from jupyter_gpupool.core.ledger import Ledger
 from jupyter_gpupool.core.shares import WHOLE_MILLI
 
+#: At how many devices is looked for one request.
+_TRIED = 64
 #: Devices that are offered and large enough for a request.
 Usable = Sequence[tuple[Account, Device]]
 
@@ -55,8 +56,28 @@ class Plan(NamedTuple):
     devices: tuple[str, ...]
 
 
-#: What may be taken back by device, best first.
-_There = Mapping[str, Sequence[Taken]]
+#: Says on which ground, and in which place, a lease may be taken back; None when it may not.
+May = Callable[[Lease], Taken | None]
+#: Finds a device that a request could use; None when it could not.
+Find = Callable[[str], tuple[Account, Device] | None]
+
+
+class Shelf:
+    """Leases that come into question, by device: the best first, and the devices with the best first.
+
+    Parameters
+    ----------
+    leases : iterable of Lease
+        The leases; each counts once.
+    key : callable
+        Where one stands: what is taken first has the smallest.
+    """
+
+    def __init__(self, leases: Iterable[Lease], key: Callable[[Lease], tuple[int, ...]]) -> None:
+        self.there: dict[str, list[Lease]] = {}
+        for lease in sorted({it.id: it for it in leases}.values(), key=lambda it: (*key(it), it.id)):
+            for share in lease.shares:
+                self.there.setdefault(share.device_id, []).append(lease)
 
 
 class Rooms:
@@ -72,33 +93,41 @@ class Rooms:
         self._ledger = ledger
         #: Leases that are on their way out, or are planned to be.
         self.gone: set[str] = set(ledger.activity.ending)
+        #: Devices on which anything is different from how it is.
+        self.touched: dict[str, None] = {}
+        for lease_id in ledger.activity.ending:  # in its order: a set has another one each time
+            self._touch(ledger.leases[lease_id])
         #: Device -> owner, thousandths and bytes of what is granted there.
-        self._promised: defaultdict[str, list[tuple[str, int, int]]] = defaultdict(list)
+        self._promised: dict[str, list[tuple[str, int, int]]] = {}
         #: Devices that an earlier request keeps for itself.
         self.kept: set[str] = set()
 
-    @property
-    def touched(self) -> set[str]:
-        """Devices on which anything is different from how it is."""
-        gone = (self._ledger.leases[it] for it in self.gone)
-        return {share.device_id for lease in gone for share in lease.shares} | self._promised.keys()
+    def _touch(self, lease: Lease) -> None:
+        self.touched.update(dict.fromkeys(share.device_id for share in lease.shares))
 
-    def do(self, plan: Plan, request: Lease, usable: Usable) -> None:
+    def lose(self, lease: Lease) -> None:
+        """Count a lease as gone."""
+        self.gone.add(lease.id)
+        self._touch(lease)
+
+    def do(self, plan: Plan, request: Lease) -> None:
         """Count a plan as carried out."""
-        self.gone.update(it.lease.id for it in plan.victims)
-        devices = {device.id: device for _, device in usable}
+        for taken in plan.victims:
+            self.lose(taken.lease)
         for device_id in plan.devices:
-            device = devices[device_id]
-            milli, memory_bytes = _size(device, request.want)
-            self._promised[device_id].append((request.owner, milli, memory_bytes))
+            device = self._ledger.accounts[device_id].device
+            if device is not None:
+                milli, memory_bytes = _size(device, request.want)
+                self._promised.setdefault(device_id, []).append((request.owner, milli, memory_bytes))
+                self.touched[device_id] = None
 
     def fits(self, account: Account, device: Device, request: Lease, gone: Iterable[str] = ()) -> bool:
         """Whether a request fits on a device with further leases gone."""
         if device.id in self.kept:
             return False
-        promised = self._promised.get(device.id, [])
-        leaving = self.gone.union(gone)
-        left = [self._ledger.leases[it] for it in account.leases if it not in leaving]
+        promised, going = self._promised.get(device.id, []), {*gone}
+        staying = (it for it in account.leases if it not in self.gone and it not in going)
+        left = [self._ledger.leases[it] for it in staying]
         if device.whole_only and (left or promised):
             return False
         owners = {it.owner for it in left} | {owner for owner, _, _ in promised} | {request.owner}
@@ -122,8 +151,8 @@ def _size(device: Device, want: Want) -> tuple[int, int]:
     return want.compute_milli, memory_for(device, want.compute_milli, want.memory_bytes)
 
 
-def plan(rooms: Rooms, request: Lease, usable: Usable, may: Sequence[Taken]) -> Plan | None:
-    """Plan how a request is served.
+def plan(rooms: Rooms, request: Lease, shelf: Shelf, find: Find, may: May) -> Plan | None:
+    """Plan how a request for one device is served.
 
     Parameters
     ----------
@@ -131,37 +160,52 @@ def plan(rooms: Rooms, request: Lease, usable: Usable, may: Sequence[Taken]) -> 
         What is planned already.
     request : Lease
         The request.
-    usable : sequence of (Account, Device)
-        Where it could be granted.
-    may : sequence of Taken
-        What may be taken back for it.
+    shelf : Shelf
+        What comes into question.
+    find : callable
+        Finds devices that it could use.
+    may : callable
+        Says what may be taken back for it.
 
     Returns
     -------
     Plan or None
         The one that interrupts the fewest holders; None when nothing that may be done would help.
     """
-    want = request.want
-    there: defaultdict[str, list[Taken]] = defaultdict(list)
-    for taken in sorted(may, key=lambda it: it.key):
-        for share in taken.lease.shares:
-            there[share.device_id].append(taken)
-    if want.count == 1:
-        touched = rooms.touched | there.keys()
-        found = [_on_device(rooms, request, *it, there) for it in usable if it[1].id in touched]
-        return min((it for it in found if it is not None), key=_cost, default=None)
-    if want.spread:
-        return _gang(rooms, request, usable, there)
+    best: Plan | None = None
+    tried = 0
+    for device_id in dict.fromkeys((*rooms.touched, *shelf.there)):
+        found = find(device_id)
+        if found is None:
+            continue
+        one = _on_device(rooms, request, *found, shelf, may)
+        if one is not None and (best is None or _cost(one) < _cost(best)):
+            best = one
+        tried += 1
+        # the best lease of the next device is worse than that of this one
+        if tried == _TRIED or (best is not None and not best.victims):
+            break
+        if best is not None and device_id not in rooms.touched and _cost(best)[:2] <= (0, 1):
+            break
+    return best
+
+
+def plan_gang(rooms: Rooms, request: Lease, shelf: Shelf, usable: Usable, may: May) -> Plan | None:
+    """Plan the same for a request for several devices; ``usable`` are those near it."""
+    if request.want.spread:
+        return _gang(rooms, request, usable, shelf, may)
     by_node: dict[str, list[tuple[Account, Device]]] = {}
     for account, device in usable:
         by_node.setdefault(device.node_id, []).append((account, device))
-    gangs = [_gang(rooms, request, it, there) for it in by_node.values() if len(it) >= want.count]
+    gangs = [
+        _gang(rooms, request, it, shelf, may) for it in by_node.values() if len(it) >= request.want.count
+    ]
     return min((it for it in gangs if it is not None), key=_cost, default=None)
 
 
-def _gang(rooms: Rooms, request: Lease, usable: Usable, there: _There) -> Plan | None:
+def _gang(rooms: Rooms, request: Lease, usable: Usable, shelf: Shelf, may: May) -> Plan | None:
     """Choose the devices on which the fewest are interrupted; None when there are not enough."""
-    found = [_on_device(rooms, request, *it, there) for it in usable]
+    found = [_on_device(rooms, request, *it, shelf, may) for it in usable]
     plans = sorted((it for it in found if it is not None), key=_cost)[: request.want.count]
     if len(plans) < request.want.count:
         return None
@@ -169,15 +213,18 @@ def _gang(rooms: Rooms, request: Lease, usable: Usable, there: _There) -> Plan |
     return Plan(tuple(victims.values()), tuple(device for plan in plans for device in plan.devices))
 
 
-def _on_device(rooms: Rooms, request: Lease, account: Account, device: Device, there: _There) -> Plan | None:
+def _on_device(
+    rooms: Rooms, request: Lease, account: Account, device: Device, shelf: Shelf, may: May
+) -> Plan | None:
     """Take leases of one device back, best first, until the request fits; then spare who need not go."""
     chosen: list[Taken] = []
-    waiting = list(there.get(device.id, ()))
+    waiting = iter(shelf.there.get(device.id, ()))
     while not rooms.fits(account, device, request, [it.lease.id for it in chosen]):
-        if not waiting:
+        taken = next((it for lease in waiting if (it := may(lease)) is not None), None)
+        if taken is None:
             return None
-        chosen.append(waiting.pop(0))
-    for one in reversed(chosen.copy()):
+        chosen.append(taken)
+    for one in reversed(chosen[:-1]):
         others = [it for it in chosen if it is not one]
         if rooms.fits(account, device, request, [it.lease.id for it in others]):
             chosen = others

@@ -7,14 +7,14 @@ as the plan needs are ever told.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Set
 from typing import NamedTuple
 
 from jupyter_gpupool.core import hooks
 from jupyter_gpupool.core.candidates import Candidates
 from jupyter_gpupool.core.entitlement import Entitlement, Ground
 from jupyter_gpupool.core.events import ActivitySeen, PinRequested
-from jupyter_gpupool.core.evictions import Plan, Rooms, Taken, plan
+from jupyter_gpupool.core.evictions import Plan, Rooms, Shelf, Taken, plan, plan_gang
 from jupyter_gpupool.core.leases import EndReason, Lease, LeaseEvent, LeaseState, next_state
 from jupyter_gpupool.core.lifecycle import begin_end
 from jupyter_gpupool.core.notices import ended_sentence, notice_sentence
@@ -98,6 +98,7 @@ class _Look:
         self._entitlement = Entitlement(turn)
         self._candidates = Candidates(turn)
         self._rooms = Rooms(turn.ledger)
+        self._places: dict[str, tuple[int, ...]] = {}
         self._key = evict_policy(turn.config.evict)
 
     def act(self) -> None:
@@ -152,7 +153,7 @@ class _Look:
         for lease in self._candidates.idle(length_ms):
             if lease.notice_ms is None or lease.notice_idle:
                 self._entitlement.lose(lease)
-                self._rooms.gone.add(lease.id)
+                self._rooms.lose(lease)
                 yield _Decision(Plan((Taken(lease, Ground.IDLE_LONG, ()),), ()))
         self._wake_when_idle(length_ms)
 
@@ -160,17 +161,21 @@ class _Look:
         """Plan for the requests in the order of the queue."""
         length_ms, left_out, deserving = self._turn.config.reclaim_idle_ms, False, 0
         idle = [*self._candidates.noticed(), *self._candidates.idle(length_ms)]
+        nothing, shelf = Shelf((), self._order), Shelf(idle, self._order)
+        all_of_it: Shelf | None = None
         for blocked in self._turn.queue.blocked(self._turn.now_ms, _REQUESTS):
             request = blocked.lease
             if blocked.by_policy:
                 continue
             if self._was_served(request):  # that others got the room takes no more leases
-                self._plan(request, ())
+                self._plan(request, nothing)
                 continue
             busy = deserving < _DESERVING and self._entitlement.wants_busy(request)
             deserving += busy
             less = self._entitlement.has_less(request)
-            one = self._plan(request, [*idle, *(self._candidates.busy() if busy else ())])
+            if busy and all_of_it is None:
+                all_of_it = Shelf([*idle, *self._candidates.busy()], self._order)
+            one = self._plan(request, all_of_it if busy and all_of_it is not None else shelf)
             if one is None:
                 left_out = True
                 self._rooms.kept.update(blocked.reserved)
@@ -189,29 +194,38 @@ class _Look:
         self._book.wake_by(served_ms + AGAIN_MS)
         return True
 
-    def _plan(self, request: Lease, leases: Sequence[Lease]) -> Plan | None:
+    def _plan(self, request: Lease, shelf: Shelf) -> Plan | None:
         """Plan for one request, and count it as done."""
-        may: list[Taken] = []
-        for lease in {it.id: it for it in leases if it.id not in self._rooms.gone}.values():
-            ground = self._entitlement.ground(request, lease)
-            if ground is not None:
-                may.append(Taken(lease, ground, self._order(lease)))
-        if not may and not self._rooms.touched:
+        if not shelf.there and not self._rooms.touched:
             return None
-        devices = {share.device_id for taken in may for share in taken.lease.shares}
-        usable = self._candidates.usable(request.want, sorted(devices | self._rooms.touched))
-        one = plan(self._rooms, request, usable, may)
-        while one is not None and (spared := self._spared(request, one)) is not None:
-            may.remove(spared)
-            one = plan(self._rooms, request, usable, may)
+        spared: set[str] = set()
+        while True:
+            one = self._planned(request, shelf, spared)
+            # several victims of one owner, together, must leave the owner what they deserve
+            more = None if one is None else self._too_much(request, one)
+            if more is None:
+                break
+            spared.add(more.lease.id)
         if one is not None:
-            self._rooms.do(one, request, usable)
+            self._rooms.do(one, request)
             self._entitlement.get(request)
             for taken in one.victims:
                 self._entitlement.lose(taken.lease)
         return one
 
-    def _spared(self, request: Lease, one: Plan) -> Taken | None:
+    def _planned(self, request: Lease, shelf: Shelf, spared: Set[str]) -> Plan | None:
+        def may(lease: Lease) -> Taken | None:
+            if lease.id in self._rooms.gone or lease.id in spared:
+                return None
+            ground = self._entitlement.ground(request, lease)
+            return None if ground is None else Taken(lease, ground, self._order(lease))
+
+        if request.want.count == 1:
+            return plan(self._rooms, request, shelf, self._candidates.finder(request.want), may)
+        usable = self._candidates.near(request.want, [*self._rooms.touched, *shelf.there])
+        return plan_gang(self._rooms, request, shelf, usable, may)
+
+    def _too_much(self, request: Lease, one: Plan) -> Taken | None:
         """Return the victim with whom an owner would lose more than they may; None when there is none."""
         if len(one.victims) < 2:
             return None
@@ -223,7 +237,13 @@ class _Look:
         return None
 
     def _order(self, lease: Lease) -> tuple[int, ...]:
-        return (0 if lease.notice_ms is not None else 1, *self._key(self._entitlement.victim(lease)))
+        """Return where a lease stands: what has been told already goes first."""
+        place = self._places.get(lease.id)
+        if place is None:
+            told = lease.notice_ms is not None
+            place = (0 if told else 1, *self._key(self._entitlement.victim(lease)))
+            self._places[lease.id] = place
+        return place
 
     def _wake_when_idle(self, length_ms: int | None) -> None:
         """Look again when the next lease has been idle for so long."""

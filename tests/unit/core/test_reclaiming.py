@@ -402,3 +402,20 @@ def test_without_a_grace_period_there_is_still_a_notice_first(a_pool: MakePool) 
     pool.advance(IDLE)
     assert pool.lease(held).end_reason is EndReason.RECLAIMED
     assert pool.lease(held).notice_ms == IDLE
+
+
+def test_the_same_events_lead_to_the_same_effects(a_pool: MakePool) -> None:
+    def played() -> list[object]:
+        pool = a_pool(*(a_device(f"cuda{it}") for it in range(4)), config=lazy(quotas=deserving()))
+        seen: list[object] = []
+        held = [pool.hold(500, owner="ann" if it % 2 else "cyd") for it in range(8)]
+        for lease_id in held:
+            does(pool, lease_id)
+        for milli in (1000, 250, 500):
+            pool.request(milli, owner="bob" if milli == 500 else "dan")
+        for _ in range(4):
+            pool.advance(IDLE)
+            seen += pool.journal.rows.values()
+        return seen
+
+    assert played() == played()
