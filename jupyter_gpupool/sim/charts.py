@@ -168,8 +168,10 @@ def _round_up(value: float) -> float:
 def _drawn(scale: _Scale, line: Line) -> list[str]:
     if not line.points:
         return []
+    # whoever has waited for so long has waited no longer: a distribution goes on to the right
+    end = f"H{scale.x(scale.right):.1f}" if scale.logarithmic else ""
     path = "L".join(f"{scale.x(x):.1f} {scale.y(y):.1f}" for x, y in line.points)
-    found = [f'<path class="line {line.look}" d="M{path}"/>']
+    found = [f'<path class="line {line.look}" d="M{path}{end}"/>']
     if line.filled:
         base = scale.y(0)
         first, last = scale.x(line.points[0][0]), scale.x(line.points[-1][0])

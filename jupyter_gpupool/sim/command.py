@@ -9,7 +9,6 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from jupyter_gpupool.core.config import PoolConfig
 from jupyter_gpupool.core.errors import InvalidValue
 from jupyter_gpupool.core.shares import parse_compute
 from jupyter_gpupool.protocol.codec import encode
@@ -47,7 +46,7 @@ class Options:
     policy : str
         The settings that are played.
     compare : str
-        Other settings that are played beside them; empty for none.
+        What is changed of them for a second run beside it; empty for none.
     as_json : bool
         Whether JSON is printed instead of a table.
     html : str
@@ -69,7 +68,7 @@ class Options:
     html: str = ""
 
 
-def run_command(options: Options, base: PoolConfig | None = None) -> int:
+def run_command(options: Options) -> int:
     """Play what was asked for, and show it; the status is 0.
 
     Raises
@@ -81,8 +80,9 @@ def run_command(options: Options, base: PoolConfig | None = None) -> int:
 
     from jupyter_gpupool.sim.terminal import print_simulation, progress
 
-    written = [options.policy, options.compare] if options.compare else [options.policy]
-    policies = [parse_policy(it, base) for it in written]
+    policies = [parse_policy(options.policy)]
+    if options.compare:
+        policies.append(parse_policy(options.compare, policies[0]))
     html = _writable(options.html)
     pool = _pool(options.pool)
     with progress([it.text for it in policies], Console(stderr=True)) as tell:

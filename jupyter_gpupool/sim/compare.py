@@ -7,7 +7,7 @@ written in seconds, minutes or hours instead of milliseconds. What is not known 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -22,9 +22,15 @@ from jupyter_gpupool.sim.pools import SimPool
 from jupyter_gpupool.sim.workload import DAY_MS, Workload
 
 #: What is played where nothing is said: the order, the placement and the reclaim that this project is about.
-USUAL = "order=fair,place=bid_price,reclaim_idle_minutes=10,release_idle_minutes=30,notice_seconds=60"
-#: What a class does without any of it: whole devices until an idle hour is over, who comes first is first.
-PLAIN = "order=fifo,place=best_fit,preempt=no,share=1,cull_minutes=60"
+USUAL = "order=fair,place=bid_price,reclaim_idle_minutes=10,release_idle_minutes=30"
+#: What a class does without any of it, each kernel with a whole device: who comes first is first, nothing is
+#: taken back, and a kernel that has been idle for an hour is culled.
+PLAIN = (
+    "order=fifo,place=first_fit,reclaim_idle_minutes=never,release_idle_minutes=never,preempt=no,"
+    "share=1,cull_minutes=60"
+)
+#: Settings by the word that stands for them.
+PRESETS: Mapping[str, str] = {"plain": PLAIN, "usual": USUAL}
 _UNITS = {"seconds": 1000, "minutes": 60_000, "hours": 3_600_000}
 _CHECKS: Mapping[str, Callable[[str], object]] = {
     "order": order_policy,
@@ -45,23 +51,23 @@ class Policy:
     habits: Habits = field(default_factory=Habits)
 
 
-def parse_policy(text: str, base: PoolConfig | None = None) -> Policy:
+def parse_policy(text: str, base: Policy | None = None) -> Policy:
     """Read "order=fifo,place=best_fit,share=1,cull_minutes=60".
 
     Parameters
     ----------
     text : str
-        Settings, separated by commas.
-    base : PoolConfig or None
-        The rules that hold where nothing is said; the defaults when None.
+        Settings, separated by commas; a word of `PRESETS` stands for its settings.
+    base : Policy or None
+        What holds where nothing is said; the defaults when None.
 
     Raises
     ------
     InvalidValue
         If a setting or its value is unknown; the message lists those that exist.
     """
-    config, habits = base or PoolConfig(), Habits()
-    for part in (it.strip() for it in text.split(",") if it.strip()):
+    config, habits = (base.config, base.habits) if base is not None else (PoolConfig(), Habits())
+    for part in _parts(text):
         name, equals, value = (it.strip() for it in part.partition("="))
         if not equals or not value:
             raise InvalidValue(f"“{part[:60]}” is not a setting.", hint="Write it as order=fair,place=pack.")
@@ -76,6 +82,14 @@ def parse_policy(text: str, base: PoolConfig | None = None) -> Policy:
     if not 0 < habits.stretch <= 1000:
         raise InvalidValue(f"Cells cannot run {habits.stretch:g} times as long.", hint="Say 0 to 1000.")
     return Policy(text=text.strip() or "defaults", config=config, habits=habits)
+
+
+def _parts(text: str) -> Iterator[str]:
+    for part in (it.strip() for it in text.split(",")):
+        if part in PRESETS:
+            yield from PRESETS[part].split(",")
+        elif part:
+            yield part
 
 
 def _setting(owner: PoolConfig | Habits, name: str, value: str) -> dict[str, Any] | None:

@@ -102,7 +102,7 @@ class Engine:
         """Play until whatever was asked for before the horizon has had its answer, or time is over."""
         steps, heap, host = 0, self._heap, self.host
         while (at_ms := self._next_ms()) is not None and at_ms <= self._until_ms:
-            if at_ms > self._horizon_ms and not host.open:
+            if at_ms > max(self._horizon_ms, host.now_ms) and not host.open:
                 break
             host.move_to(at_ms)
             if heap and heap[0][0] == at_ms:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from jupyter_gpupool.core.errors import InvalidValue
@@ -38,6 +38,9 @@ CELLS = ((0.0, 1.0), (0.25, 9.0), (0.5, 57.0), (0.75, 253.0), (0.9, 904.0), (1.0
 SPAN_HOURS = ((0.0, 0.1), (0.1, 0.4), (0.25, 73.0), (0.5, 366.0), (0.75, 634.0), (0.9, 688.0), (1.0, 720))
 #: (part, minutes) from the end of a session to the next: pauses above 30 min, published p50 155, p90 54 h.
 AWAY_MINUTES = ((0.0, 30.0), (0.5, 155.0), (0.9, 3240.0), (1.0, 10_080.0))
+#: How many days of a class, at least half of them, lie behind it when it is looked at first, so that long
+#: sessions are as frequent among those that go on as they would be.
+_BEFORE_DAYS = 60
 #: The part of sessions that hold a share and never use it.
 IDLE_SESSIONS = 0.7
 #: Share sizes by how many of a class ask for them. No trace of fractional notebook leases is public: this mix
@@ -62,7 +65,7 @@ class NotebookClass:
     idle_sessions : float
         The part of sessions that hold a share and never use it.
     arrive_minutes : float
-        Over how long their first sessions are spread.
+        Over how long those who are in a session already come, in the beginning.
     """
 
     users: int
@@ -95,17 +98,29 @@ class NotebookClass:
 
     def _person(self, number: int, horizon_ms: int) -> Person:
         random = Random(f"{self.seed}/{number}")  # noqa: S311 - it is about statistics
-        visits: list[Visit] = []
-        at = 0
         # a day beyond the horizon: whoever waits then still has rivals
-        while at < horizon_ms + DAY_MS:
-            visit = self._visit(random, first=not visits, most_ms=horizon_ms + DAY_MS - at)
-            visits.append(visit)
-            at += visit.after_ms + sum(pause + runs for pause, runs in visit.cells) + visit.stay_ms
+        until = horizon_ms + DAY_MS
+        at = -round(_BEFORE_DAYS * DAY_MS * random.uniform(0.5, 1))
+        visits: list[Visit] = []
+        while at < until:
+            visit = self._visit(random, most_ms=until - at)
+            begins, at = at + visit.after_ms, at + visit.after_ms + visit.length_ms
+            if not visits and at > 0:
+                visits.append(self._first(random, visit, begins))
+                at = max(at, visits[0].after_ms)
+            elif visits:
+                visits.append(visit)
         return Person(f"user-{number:04}", tuple(visits))
 
-    def _visit(self, random: Random, *, first: bool, most_ms: int) -> Visit:
-        after = random.uniform(0, self.arrive_minutes) if first else draw(AWAY_MINUTES, random.random())
+    def _first(self, random: Random, visit: Visit, begins: int) -> Visit:
+        """Return what is left of a session that goes on when the class is looked at first."""
+        if begins >= 0:
+            return replace(visit, after_ms=begins)
+        begun = random.uniform(0, self.arrive_minutes) * MINUTE_MS
+        return replace(_rest(visit, -begins), after_ms=round(begun))
+
+    def _visit(self, random: Random, *, most_ms: int) -> Visit:
+        after = draw(AWAY_MINUTES, random.random())
         (size,) = random.choices(tuple(self.sizes), tuple(self.sizes.values()))
         want = Want(compute_milli=size)
         if random.random() < self.idle_sessions:
@@ -128,6 +143,16 @@ def _cells(random: Random, most_ms: int) -> tuple[tuple[int, int], ...]:
         if at > most_ms:
             break
     return tuple(cells)
+
+
+def _rest(visit: Visit, passed_ms: int) -> Visit:
+    """Return what is left of a session after a time."""
+    for number, (pause, runs) in enumerate(visit.cells):
+        if passed_ms < pause + runs:
+            left = (max(0, pause - passed_ms), runs - max(0, passed_ms - pause))
+            return replace(visit, cells=(left, *visit.cells[number + 1 :]))
+        passed_ms -= pause + runs
+    return replace(visit, cells=(), stay_ms=max(0, visit.stay_ms - passed_ms))
 
 
 def cell_minutes(part: float) -> float:

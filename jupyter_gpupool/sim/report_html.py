@@ -25,7 +25,9 @@ h1 { font-size: 24px; margin: 0 0 4px; } h2 { font-size: 18px; margin: 28px 0 8p
 p, li { color: var(--dim); margin: 2px 0; } code { color: var(--text); overflow-wrap: anywhere; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: 4px 12px; border-bottom: 1px solid var(--rule); }
-th:first-child, td:first-child { text-align: left; } thead th { vertical-align: bottom; }
+th:first-child, td:first-child { text-align: left; } tbody td:first-child { white-space: nowrap; }
+thead th { vertical-align: bottom; font-weight: 400; } thead code { font-size: 13px; }
+thead b { display: block; font-size: 16px; } .wide { overflow-x: auto; }
 th.a { color: var(--a); } th.b { color: var(--b); } td.none { color: var(--dim); }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 480px), 1fr)); gap: 16px; }
 figure { margin: 0; padding: 12px; background: var(--card); border: 1px solid var(--rule);
@@ -66,14 +68,20 @@ def report_html(simulation: Simulation) -> str:
 
 def _table(outcomes: Sequence[Outcome]) -> str:
     head = "".join(
-        f'<th scope="col" class="{look}"><code>{escape(it.policy)}</code></th>'
+        f'<th scope="col" class="{look}"><b>{look.upper()}</b><code>{escape(_spaced(it.policy))}</code></th>'
         for look, it in zip(_LOOKS, outcomes, strict=False)
     )
     rows = "".join(
         f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in (row.name, *map(row.show, outcomes)))}</tr>"
         for row in ROWS
     )
-    return f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    head = f"<thead><tr><td></td>{head}</tr></thead>"
+    return f"<div class='wide'><table>{head}<tbody>{rows}</tbody></table></div>"
+
+
+def _spaced(policy: str) -> str:
+    """Let a line of settings be broken between them."""
+    return policy.replace(",", ", ")
 
 
 def _over_time(outcomes: Sequence[Outcome]) -> list[Chart]:
@@ -88,7 +96,7 @@ def _over_time(outcomes: Sequence[Outcome]) -> list[Chart]:
 def _devices(look: str, outcome: Outcome, top: float) -> Chart:
     hours = [row[0] for row in outcome.series]
     return Chart(
-        title=f"Devices held and in use: {outcome.policy}",
+        title=f"Devices held and in use: {look.upper()}",
         across="hours from the beginning",
         up="devices",
         top=top,
@@ -104,7 +112,7 @@ def _compared(
     outcomes: Sequence[Outcome], column: int, title: str, up: str, *, percent: bool = False
 ) -> Chart:
     lines = [
-        Line(name=it.policy, look=look, points=[(row[0], row[column]) for row in it.series])
+        Line(name=look.upper(), look=look, points=[(row[0], row[column]) for row in it.series])
         for look, it in zip(_LOOKS, outcomes, strict=False)
     ]
     return Chart(
@@ -113,7 +121,6 @@ def _compared(
         up=up,
         lines=lines,
         percent=percent,
-        top=1.0 if percent else None,
     )
 
 
@@ -121,7 +128,7 @@ def _waits(outcomes: Sequence[Outcome]) -> list[Chart]:
     charts = []
     for title, name in (("Requests", "requests"), ("Cells", "cells")):
         lines = [
-            Line(name=it.policy, look=look, points=getattr(it, name).curve)
+            Line(name=look.upper(), look=look, points=getattr(it, name).curve)
             for look, it in zip(_LOOKS, outcomes, strict=False)
         ]
         charts.append(

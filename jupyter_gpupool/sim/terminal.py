@@ -65,7 +65,7 @@ def print_simulation(simulation: Simulation, console: Console) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("", no_wrap=True)
     for outcome in simulation.outcomes:
-        table.add_column(escape(outcome.policy.replace(",", ", ")), justify="right", overflow="fold")
+        table.add_column(escape(outcome.policy.replace(",", "\n")), justify="right", overflow="fold")
     for row in ROWS:
         table.add_row(escape(row.name), *(escape(row.show(it)) for it in simulation.outcomes))
     console.print(table)

@@ -35,8 +35,6 @@ class Visit:
         For how long the session stays open after its last cell.
     patience_ms : int or None
         How long it waits in the queue; None for ever.
-    hold_ms : int or None
-        For how long it asks to hold; None for ever.
     """
 
     after_ms: int
@@ -44,7 +42,11 @@ class Visit:
     cells: tuple[tuple[int, int], ...]
     stay_ms: int = 0
     patience_ms: int | None = None
-    hold_ms: int | None = None
+
+    @property
+    def length_ms(self) -> int:
+        """How long it lasts where nobody has to wait."""
+        return sum(pause + runs for pause, runs in self.cells) + self.stay_ms
 
 
 @dataclass(frozen=True, slots=True)
