@@ -44,7 +44,7 @@ _NOT_WRITTEN = frozenset({"quotas"})
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """Rules of a pool and habits around it, by the line they were written in."""
+    """Rules of a pool and habits around it, by the settings that were written."""
 
     text: str
     config: PoolConfig = field(default_factory=PoolConfig)
@@ -67,10 +67,12 @@ def parse_policy(text: str, base: Policy | None = None) -> Policy:
         If a setting or its value is unknown; the message lists those that exist.
     """
     config, habits = (base.config, base.habits) if base is not None else (PoolConfig(), Habits())
+    written = dict(it.split("=", 1) for it in base.text.split(",") if "=" in it) if base is not None else {}
     for part in _parts(text):
         name, equals, value = (it.strip() for it in part.partition("="))
         if not equals or not value:
             raise InvalidValue(f"“{part[:60]}” is not a setting.", hint="Write it as order=fair,place=pack.")
+        written[name] = value
         if name == "share":
             habits = replace(habits, share_milli=parse_compute(value))
         elif (found := _setting(config, name, value)) is not None:
@@ -81,7 +83,8 @@ def parse_policy(text: str, base: Policy | None = None) -> Policy:
             raise InvalidValue(f"There is no setting “{name}”.", hint=f"There are: {', '.join(_known())}.")
     if not 0 < habits.stretch <= 1000:
         raise InvalidValue(f"Cells cannot run {habits.stretch:g} times as long.", hint="Say 0 to 1000.")
-    return Policy(text=text.strip() or "defaults", config=config, habits=habits)
+    line = ",".join(f"{name}={value}" for name, value in written.items())
+    return Policy(text=line or "defaults", config=config, habits=habits)
 
 
 def _parts(text: str) -> Iterator[str]:
