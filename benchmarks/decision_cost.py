@@ -194,9 +194,12 @@ class Site:
     def cycle(self) -> None:
         """Let one lease end and one request come, and agents do what they are told."""
         self.now_ms += max(1, HELD_MS // len(self.live))
-        place = self.random.randrange(len(self.live))
-        self.live[place], self.live[-1] = self.live[-1], self.live[place]
-        self.handle(ev.ReleaseRequested(lease_id=self.live.pop(), **self.when))
+        lease = None
+        while lease is None or lease.state is not LeaseState.ACTIVE:
+            place = self.random.randrange(len(self.live))
+            self.live[place], self.live[-1] = self.live[-1], self.live[place]
+            lease = self.pool.leases.get(self.live.pop())
+        self.handle(ev.ReleaseRequested(lease_id=lease.id, **self.when))
         self.obey()
         self.request()
         self.obey()

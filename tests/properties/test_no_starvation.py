@@ -90,9 +90,9 @@ def test_whoever_deserves_it_waits_for_a_bounded_time(
     milli, count, spread = want
     wanted = pool.request(replace(a_want(milli), count=count, spread=spread), owner="ann")
     bound_ms = 8 * LONGEST_MS
-    while pool.state(wanted) is LeaseState.QUEUED and pool.now_ms < bound_ms:
+    while pool.lease(wanted).granted_ms is None and pool.now_ms < bound_ms:
         for move in moves:
             others.play(move)
         others.step()
         pool.check()
-    assert pool.state(wanted) is LeaseState.ATTACHING
+    assert pool.lease(wanted).granted_ms is not None
