@@ -28,6 +28,8 @@ class ActivityBook:
         Ids of leases that have been told that they are taken back.
     served : dict of str to int
         Pool time at which leases were last taken back for a request that waits.
+    news : bool
+        True when who waits, or what is on its way out, has changed since somebody looked.
     wake_ms : int or None
         Pool time at which something is due that depends on time alone; None when nothing is.
     looked_ms : int or None
@@ -40,6 +42,7 @@ class ActivityBook:
         self.ending: dict[str, None] = {}
         self.noticed: dict[str, None] = {}
         self.served: dict[str, int] = {}
+        self.news = False
         self.wake_ms: int | None = None
         self.looked_ms: int | None = None
         # since when leases are idle, and the same in order
@@ -48,6 +51,8 @@ class ActivityBook:
 
     def follow(self, before: Lease | None, lease: Lease) -> None:
         """Take over one change of one lease."""
+        if before is None or (before.state is not lease.state and lease.state is not LeaseState.ACTIVE):
+            self.news = True
         active = lease.state is LeaseState.ACTIVE
         was_active = before is not None and before.state is LeaseState.ACTIVE
         if active and not was_active:

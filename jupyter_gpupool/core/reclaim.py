@@ -22,7 +22,9 @@ from jupyter_gpupool.core.policies.evictions import evict_policy
 from jupyter_gpupool.core.turn import Turn
 
 #: Looks that nothing is due for are at least so far apart, milliseconds of pool time.
-LOOK_MS = 1_000
+LOOK_MS = 5_000
+#: When nothing new is known, somebody looks again after so long, milliseconds: devices may have changed.
+QUIET_MS = 30_000
 #: While a request waits that could take what is in use, somebody looks at least so often, milliseconds.
 AGAIN_MS = 60_000
 #: For how many requests one look plans, and for how many of these it looks at what is in use.
@@ -72,13 +74,17 @@ def reclaim(turn: Turn) -> None:
     if not turn.ledger.accepting or not Candidates.any(turn):
         book.wake_ms = None
         return
-    waits = turn.ledger.any_waiting()
+    passed_ms = None if book.looked_ms is None else turn.now_ms - book.looked_ms
     due = book.wake_ms is not None and book.wake_ms <= turn.now_ms
-    if not due and waits and book.looked_ms is not None and turn.now_ms - book.looked_ms < LOOK_MS:
-        book.wake_by(book.looked_ms + LOOK_MS)
-        return
+    if not due and passed_ms is not None:
+        if not book.news and passed_ms < QUIET_MS:
+            return
+        if passed_ms < LOOK_MS and turn.ledger.any_waiting():
+            book.wake_by(turn.now_ms - passed_ms + LOOK_MS)
+            return
     book.wake_ms, book.looked_ms = None, turn.now_ms
     _Look(turn).act()
+    book.news = False
 
 
 class _Decision(NamedTuple):

@@ -9,11 +9,12 @@ from jupyter_gpupool.core.config import PoolConfig
 from jupyter_gpupool.core.errors import IllegalTransition, QuotaExceeded
 from jupyter_gpupool.core.leases import EndReason, LeaseState, Priority, Want
 from jupyter_gpupool.core.quotas.model import Amount, Group, Quotas, Rules
+from jupyter_gpupool.core.reclaim import LOOK_MS
 from jupyter_gpupool.testing import PoolDriver, a_device, a_want
 from tests.support.pools import MakePool
 
 MINUTE = 60_000
-IDLE, NOTICE, RUN, LOOK = 10 * MINUTE, MINUTE, 5 * MINUTE, 1_000
+IDLE, NOTICE, RUN = 10 * MINUTE, MINUTE, 5 * MINUTE
 
 
 def lazy(**changes: object) -> PoolConfig:
@@ -331,7 +332,7 @@ def test_an_idle_lease_within_what_its_owner_deserves_is_kept(a_pool: MakePool) 
     assert not any(is_noticed(pool, it) for it in held)
     pool.release(more)
     pool.request(250, owner="bob")
-    pool.advance(LOOK)
+    pool.advance(LOOK_MS)
     assert sum(is_noticed(pool, it) for it in held) == 1
 
 
