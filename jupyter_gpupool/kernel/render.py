@@ -261,4 +261,27 @@ def usage(docs: Sequence[UsageDoc]) -> Rendering:
         )
         for doc in docs
     ]
-    return tables([Table("Usage", ("owner", "device-hours", "leases", "live now"), rows, "nothing yet")])
+    parts = [Table("Usage", ("owner", "device-hours", "leases", "live now"), rows, "nothing yet")]
+    limits = [_quota_row(quota) for doc in docs if doc.mine for quota in doc.quotas]
+    if limits:
+        parts.append(Table("My quotas", ("of", "limits", "limit", "used", "left"), limits, ""))
+    return tables(parts)
+
+
+#: What a quota limits -> how it is called.
+_LIMITED = {
+    "compute": "devices at once",
+    "memory": "memory at once",
+    "leases": "leases at once",
+    "hours_per_week": "device-hours a week",
+}
+
+
+def _quota_row(quota: QuotaDoc) -> tuple[str, ...]:
+    kind = f"{quota.kind.value.upper()} " if quota.kind is not None else ""
+    numbers = (quota.limit, quota.used, quota.left)
+    return (
+        f"group {quota.group}" if quota.group else "me",
+        f"{kind}{_LIMITED.get(quota.what, quota.what)}",
+        *(format_memory(round(it)) if quota.what == "memory" else f"{it:.4g}" for it in numbers),
+    )

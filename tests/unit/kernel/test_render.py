@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from jupyter_gpupool.core.devices import Health
+from jupyter_gpupool.core.devices import DeviceKind, Health
 from jupyter_gpupool.core.leases import EndReason, LeaseState, Resource, Strength, Verified
 from jupyter_gpupool.kernel import render
 from jupyter_gpupool.protocol.documents import (
@@ -13,6 +13,7 @@ from jupyter_gpupool.protocol.documents import (
     IsolationDoc,
     ProcessDoc,
     QueueEntryDoc,
+    QuotaDoc,
     ShareDoc,
     UsageDoc,
 )
@@ -197,3 +198,22 @@ def test_devices_say_how_they_are_shared_what_is_wrong_and_who_uses_them_without
     assert "cuda0 is used without a lease by process 4711 (python, of ann), 1.0 GiB." in text
     assert "unknown" in text
     assert "shared by" not in render.pool(pool_doc(), []).text
+
+
+def test_usage_shows_what_is_left_of_quotas() -> None:
+    doc = UsageDoc(
+        owner="ann",
+        mine=True,
+        device_seconds=1800.0,
+        leases=3,
+        live_leases=1,
+        quotas=[
+            QuotaDoc(what="leases", limit=4, used=1, left=3),
+            QuotaDoc(what="hours_per_week", kind=DeviceKind.CUDA, limit=20.0, used=7.25, left=12.75),
+            QuotaDoc(group="ml", what="memory", kind=DeviceKind.CUDA, limit=2**36, used=2**35, left=2**35),
+        ],
+    )
+    text = render.usage([doc]).text
+    assert "My quotas" in text
+    for row in ("CUDA device-hours a week", "12.75", "group ml", "64.0 GiB"):
+        assert row in text
