@@ -72,7 +72,7 @@ def reclaim(turn: Turn) -> None:
     """Look who should be taken back, if it is time to."""
     book = turn.ledger.activity
     if not turn.ledger.accepting or not Candidates.any(turn):
-        book.wake_ms = None
+        book.wake_ms, book.news = None, True
         return
     passed_ms = None if book.looked_ms is None else turn.now_ms - book.looked_ms
     due = book.wake_ms is not None and book.wake_ms <= turn.now_ms
