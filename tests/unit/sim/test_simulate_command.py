@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from jupyter_gpupool.core.errors import InvalidValue
+from jupyter_gpupool.sim.command import Options, run_command
 
 COMMAND = (sys.executable, "-m", "jupyter_gpupool", "simulate")
 SMALL = ("--pool", "2xT4-16GB", "--users", "6", "--days", "0.25", "--seed", "3")
@@ -52,14 +56,8 @@ def test_json_is_the_same_for_a_seed(tmp_path: Path) -> None:
     ("options", "told"),
     [
         (("--compare", "order=best"), "fair, fifo"),
-        (("--policy", "place=nowhere"), "Set place to one of"),
         (("--users", "-5"), "-5 users"),
-        (("--days", "0"), "0 days"),
-        (("--pool", "8xNOPE"), "A100-80GB"),
         (("--journal", "/nowhere/journal.sqlite"), "/nowhere/journal.sqlite"),
-        (("--openb", "/nowhere/pods.csv"), "/nowhere/pods.csv"),
-        (("--html", "/nowhere/report.html"), "/nowhere/report.html"),
-        (("--load", "-1"), "load of -1"),
         (("--users", "many"), "many"),
     ],
 )
@@ -70,6 +68,25 @@ def test_what_means_nothing_is_one_sentence_and_a_status(options: tuple[str, str
     assert told in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (Options(policy="place=nowhere"), "place"),
+        (Options(days=0), "0 days"),
+        (Options(pool="8xNOPE"), "8xNOPE"),
+        (Options(openb="/nowhere/pods.csv"), "/nowhere/pods.csv"),
+        (Options(pool="openb:/nowhere"), "/nowhere"),
+        (Options(html="/nowhere/report.html"), "/nowhere/report.html"),
+        (Options(load=-1), "load of -1"),
+        (Options(journal="a", openb="b"), "at once"),
+        (Options(sizes="big"), "big"),
+    ],
+)
+def test_whatever_is_written_is_looked_at_before_anything_is_played(options: Options, told: str) -> None:
+    with pytest.raises(InvalidValue, match=re.escape(told)):
+        run_command(options)
 
 
 def test_nothing_is_started_where_no_pool_runs() -> None:
