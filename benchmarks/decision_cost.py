@@ -22,6 +22,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from typing import TypedDict
 
 from _common import CouldNotMeasure, Report, percentile, run_benchmark
 
@@ -71,6 +72,13 @@ class Cost:
     device_bytes: float
     lease_bytes: float
     bare_seconds: float
+
+
+class When(TypedDict):
+    """The two times of an event."""
+
+    now_ms: int
+    wall_ms: int
 
 
 class Site:
@@ -167,7 +175,7 @@ class Site:
                 )
 
     @property
-    def when(self) -> dict[str, int]:
+    def when(self) -> When:
         """The two times of an event that happens now."""
         return {"now_ms": self.now_ms, "wall_ms": self.now_ms}
 

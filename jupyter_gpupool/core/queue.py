@@ -13,24 +13,25 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Set
-from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple
 
 from jupyter_gpupool.core import hooks
 from jupyter_gpupool.core.accounts import Account
 from jupyter_gpupool.core.backfill import Reservation, renewed, reserve
 from jupyter_gpupool.core.config import PoolConfig
 from jupyter_gpupool.core.devices import Device, DeviceKind
+from jupyter_gpupool.core.entries import Blocked, Known, QueueEntry
 from jupyter_gpupool.core.fields import Fields, ask_of
 from jupyter_gpupool.core.leases import Lease, LeaseState, Priority, Want
 from jupyter_gpupool.core.ledger import Ledger
 from jupyter_gpupool.core.meant import Meant
-from jupyter_gpupool.core.placement.rooms import Ask, fits
+from jupyter_gpupool.core.placement.rooms import fits
 from jupyter_gpupool.core.placing import Choice, Placer
 from jupyter_gpupool.core.policies.order import OrderPolicy
 from jupyter_gpupool.core.policies.score import ScorePolicy
-from jupyter_gpupool.core.waiting import Group, Shape, group_of
+from jupyter_gpupool.core.waiting import Group, Shape, group_of, want_of
+
+__all__ = ["Blocked", "Queue", "QueueEntry"]
 
 #: How many shapes are remembered with what they mean.
 _MOST_SHAPES = 1024
@@ -38,61 +39,6 @@ _MOST_SHAPES = 1024
 _COMPARED = 8
 #: How long the first in line is the first, unless somebody comes who is before it; pool time.
 _FIRST_MS = 15_000
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class QueueEntry:
-    """One request that waits.
-
-    Attributes
-    ----------
-    lease : Lease
-        The request.
-    position : int
-        Place among those that compete for the same kind of device; 1 is next.
-    reason : str
-        What it waits for, one sentence.
-    """
-
-    lease: Lease
-    position: int
-    reason: str
-
-
-class Blocked(NamedTuple):
-    """A request that waits, and what is kept for it.
-
-    Attributes
-    ----------
-    lease : Lease
-        The request.
-    reserved : tuple of str
-        Ids of the devices that are kept for it; empty unless it is first in line.
-    expected_ms : int or None
-        Pool time at which they are expected to have room; None when unknown, or nothing is kept.
-    by_policy : bool
-        True when there is room for it, and a quota keeps it from it.
-    """
-
-    lease: Lease
-    reserved: tuple[str, ...]
-    expected_ms: int | None
-    by_policy: bool
-
-
-class _Known(NamedTuple):
-    """What a shape means.
-
-    Attributes
-    ----------
-    want : Want
-        A request of that shape.
-    least : Ask
-        What it takes of one node at least.
-    """
-
-    want: Want
-    least: Ask
 
 
 class Queue:
@@ -117,7 +63,7 @@ class Queue:
         self._before: dict[DeviceKind, Lease] = {}
         self._touched: dict[str, None] = {}
         #: The line of each kind as it was ordered last, when that was, and who has come since.
-        self._shapes: dict[Shape, _Known] = {}
+        self._shapes: dict[Shape, Known] = {}
         self._lines: dict[DeviceKind, deque[Lease]] = {}
         self._late: dict[DeviceKind, list[Lease]] = {}
         ledger.watch(self)
@@ -223,14 +169,14 @@ class Queue:
         known = self._known(shape)
         return any(field.index.best(known.least) is not None for field in self.fields.of(known.want))
 
-    def _known(self, shape: Shape) -> _Known:
+    def _known(self, shape: Shape) -> Known:
         known = self._shapes.get(shape)
         if known is None:
             if len(self._shapes) > _MOST_SHAPES:
                 self._shapes.clear()
-            want = _want_of(shape)
+            want = want_of(shape)
             least = ask_of(want, devices=1 if want.spread else None)
-            known = self._shapes[shape] = _Known(want, least)
+            known = self._shapes[shape] = Known(want, least)
         return known
 
     def _lifted(self, lease: Lease, first: Reservation | None, now_ms: int, *, first_seen: bool) -> Set[str]:
@@ -522,14 +468,3 @@ class Queue:
             positions[lease.id] = competing + 1
             counts[kind] = counts.get(kind, 0) + 1
         return positions
-
-
-def _want_of(shape: Shape) -> Want:
-    return Want(
-        kind=shape.kind,
-        device=shape.device,
-        compute_milli=shape.compute_milli,
-        memory_bytes=shape.memory_bytes,
-        count=shape.devices,
-        spread=shape.spread,
-    )

@@ -12,7 +12,7 @@ from bisect import bisect_left
 from typing import NamedTuple
 
 from jupyter_gpupool.core.devices import DeviceKind
-from jupyter_gpupool.core.leases import Lease, Priority
+from jupyter_gpupool.core.leases import Lease, Priority, Want
 
 
 class Shape(NamedTuple):
@@ -40,6 +40,18 @@ def group_of(lease: Lease) -> Group:
     want = lease.want
     shape = Shape(want.kind, want.device, want.compute_milli, want.memory_bytes, want.count, want.spread)
     return Group(shape, lease.owner, want.priority, lease.hold_ms)
+
+
+def want_of(shape: Shape) -> Want:
+    """Return a request of a shape."""
+    return Want(
+        kind=shape.kind,
+        device=shape.device,
+        compute_milli=shape.compute_milli,
+        memory_bytes=shape.memory_bytes,
+        count=shape.devices,
+        spread=shape.spread,
+    )
 
 
 class Waiting:
