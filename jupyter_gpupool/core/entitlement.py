@@ -16,7 +16,7 @@ from jupyter_gpupool.core.leases import Lease, Priority
 from jupyter_gpupool.core.policies.evict import Victim
 from jupyter_gpupool.core.policies.order import Part, Standing
 from jupyter_gpupool.core.policies.order.classes import RANKS, rank
-from jupyter_gpupool.core.quotas.book import counted
+from jupyter_gpupool.core.quotas.counted import counted
 from jupyter_gpupool.core.turn import Turn
 
 #: A class is higher than another, decay included, when so many ranks lie between.

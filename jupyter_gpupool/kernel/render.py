@@ -21,6 +21,7 @@ from jupyter_gpupool.protocol.documents import (
     LeaseDoc,
     PoolDoc,
     ProcessDoc,
+    QuotaDoc,
     UsageDoc,
     WhyDoc,
 )

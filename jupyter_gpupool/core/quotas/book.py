@@ -1,17 +1,16 @@
 """The book: how every owner and group stands, kept up to date lease by lease.
 
-Rules of this module: it follows the ledger and decides nothing. A lease counts as what was asked for, so that
-who gets a MIG instance that is larger is not charged for it; while it is resized, the larger of old and new.
+Rule of this module: it follows the ledger, and decides nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 from jupyter_gpupool.core.devices import DeviceKind
-from jupyter_gpupool.core.leases import HOLDING, Lease, LeaseState, Priority
+from jupyter_gpupool.core.leases import Lease
 from jupyter_gpupool.core.policies.order import AGING_MS, Part, Standing
+from jupyter_gpupool.core.quotas.counted import NOTHING, Counted, counted
 from jupyter_gpupool.core.quotas.lines import Calendar, Line, Oldest, Reading
 from jupyter_gpupool.core.quotas.model import Quotas, Rules
 from jupyter_gpupool.core.quotas.usage import OwnerUsage
@@ -20,57 +19,6 @@ from jupyter_gpupool.core.quotas.weeks import Week
 
 #: Standings are as of a moment that is at most so long ago, so that few are worked out anew, milliseconds.
 STEP_MS = 5_000
-
-
-class Counted(NamedTuple):
-    """What one lease counts for.
-
-    Attributes
-    ----------
-    kind : DeviceKind or None
-        Kind of device; None while it is not known.
-    held_milli, held_bytes : int
-        Compute and memory that it holds.
-    queued_milli : int
-        Compute that it waits for.
-    urgent : bool
-        True when it is held with high priority.
-    pinned : bool
-        True when it is held and pinned.
-    """
-
-    kind: DeviceKind | None = None
-    held_milli: int = 0
-    held_bytes: int = 0
-    queued_milli: int = 0
-    urgent: bool = False
-    pinned: bool = False
-
-    @property
-    def held(self) -> bool:
-        """Whether anything is held."""
-        return self.held_milli > 0
-
-
-#: What is not there counts for nothing.
-_NONE = Counted()
-
-
-def counted(lease: Lease | None) -> Counted:
-    """Say what a lease counts for; nothing when there is none, or it has ended."""
-    if lease is None:
-        return _NONE
-    want = lease.want
-    if lease.state is LeaseState.QUEUED:
-        return Counted(want.kind, queued_milli=want.compute_milli * want.count)
-    if lease.state not in HOLDING:
-        return _NONE
-    milli, memory = want.compute_milli, sum(share.memory_bytes for share in lease.shares)
-    if lease.pending:
-        milli = max(milli, lease.pending[0].compute_milli)
-        memory = max(memory, sum(share.memory_bytes for share in lease.pending))
-    urgent = want.priority is Priority.HIGH
-    return Counted(want.kind, milli * want.count, memory, urgent=urgent, pinned=lease.pinned)
 
 
 #: How high the water stands where an owner is, below these groups.
@@ -177,8 +125,8 @@ class Book:
         for name in owner.groups:
             self._group_leases[name] = self._group_leases.get(name, 0) + new.held - old.held
         if old.kind is not new.kind and old.kind is not None:
-            self._count(owner, old.kind, lease, old, _NONE)
-            old = _NONE
+            self._count(owner, old.kind, lease, old, NOTHING)
+            old = NOTHING
         kind = new.kind or old.kind
         if kind is not None:
             self._count(owner, kind, lease, old, new)

@@ -13,7 +13,8 @@ from typing import NamedTuple
 from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.core.errors import QuotaExceeded
 from jupyter_gpupool.core.leases import Lease, Priority, Share, Want
-from jupyter_gpupool.core.quotas.book import Book, counted
+from jupyter_gpupool.core.quotas.book import Book
+from jupyter_gpupool.core.quotas.counted import counted
 from jupyter_gpupool.core.shares import WHOLE_MILLI, format_compute, format_memory
 
 #: Thousandths of a device x milliseconds in a device-hour.
