@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from jupyter_gpupool.kernel.api import connect, current, devices, pool, request
     from jupyter_gpupool.kernel.lease import Lease
 
-__all__ = ["Lease", "__version__", "connect", "current", "devices", "pool", "request"]
+__all__ = ["Lease", "__version__", "connect", "current", "devices", "pool", "request", "why"]
 
 #: Public name -> the module that defines it.
 _PUBLIC = {
@@ -22,6 +22,7 @@ _PUBLIC = {
     "devices": "jupyter_gpupool.kernel.api",
     "pool": "jupyter_gpupool.kernel.api",
     "request": "jupyter_gpupool.kernel.api",
+    "why": "jupyter_gpupool.kernel.api",
 }
 
 

@@ -373,7 +373,8 @@ class ConfigApp(_App):
         table.add_column("setting", no_wrap=True)
         for column in ("value", "from"):
             table.add_column(column, overflow="fold")
-        for row in [*self._places(), *self._settings(), *self._sharing(), *self._quotas()]:
+        parts = (self._places, self._settings, self._sharing, self._quotas, self._reservations)
+        for row in (row for part in parts for row in part()):
             table.add_row(*row)
         Console(markup=False).print(table)
         return 0
@@ -412,6 +413,14 @@ class ConfigApp(_App):
         service = PoolService(parent=self)
         for whose, said in describe_quotas(service.quotas()):
             yield f"quota of {whose}", said, service.quotas_file
+
+    def _reservations(self) -> Iterator[tuple[str, str, str]]:
+        """Show what the file of reservations says."""
+        from jupyter_gpupool.service.reservation_config import describe_reservations
+
+        service = PoolService(parent=self)
+        for name, said in describe_reservations(service.reservations(service.quotas())):
+            yield f"reservation “{name}”", said, service.reservations_file
 
     def _sources(self) -> dict[str, str]:
         """Return where each setting was set last, in the order in which they override each other."""

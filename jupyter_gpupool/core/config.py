@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from jupyter_gpupool.core.policies.order import AGING_MS
 from jupyter_gpupool.core.quotas.model import Quotas
+from jupyter_gpupool.core.reservations import Reserved
 
 #: After which half of the usage is forgotten, where nothing is configured: 4 hours.
 HALF_LIFE_MS = 4 * 3_600_000
@@ -31,6 +32,8 @@ class PoolConfig:
         How long an agent may be away before its leases end.
     quotas : Quotas
         What owners and groups may have, and deserve.
+    reservations : tuple of Reserved
+        What is reserved for groups at some times.
     half_life_ms : int
         After how long half of an owner's usage is forgotten.
     aging_ms : int
@@ -57,6 +60,7 @@ class PoolConfig:
     ending_ms: int = 30_000
     agent_grace_ms: int = 15_000
     quotas: Quotas = field(default_factory=Quotas)
+    reservations: tuple[Reserved, ...] = ()
     half_life_ms: int = HALF_LIFE_MS
     aging_ms: int = AGING_MS
     evict: str = "longest_idle"

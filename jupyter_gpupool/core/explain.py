@@ -91,7 +91,11 @@ class Explainer:
 
     def policy(self, lease: Lease, now_ms: int) -> str:
         """Say which rule of the administrator keeps a request waiting, as a clause; empty when none does."""
-        return hooks.quota_reason(self._ledger, self._config, lease, now_ms)
+        quota = hooks.quota_reason(self._ledger, self._config, lease, now_ms)
+        if quota:
+            return quota
+        reserved = self._ledger.reservations.reason(self._ledger, lease, now_ms)
+        return reserved if reserved and self._queue.fits_without(lease, frozenset()) else ""
 
     def _refresh(self, now_ms: int, revision: int) -> None:
         if revision != self._revision:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from jupyter_gpupool.core.activity import ActivityBook
 from jupyter_gpupool.core.config import PoolConfig
 from jupyter_gpupool.core.devices import DeviceKind
+from jupyter_gpupool.core.errors import DoesNotFitNow
 from jupyter_gpupool.core.leases import Lease, Share, Want
 from jupyter_gpupool.core.policies.order import Standing
 from jupyter_gpupool.core.quotas import ask
@@ -92,21 +93,27 @@ def check_request(turn: Turn, owner: str, want: Want) -> Want:
     return ask.check_request(turn, owner, want)
 
 
-def check_now(turn: Turn, owner: str, want: Want) -> None:
-    """See that an owner's quotas allow a request now, for who would not wait.
+def check_now(turn: Turn, lease: Lease) -> None:
+    """See that quotas and reservations allow a request now, for who would not wait.
 
     Raises
     ------
-    QuotaExceeded
+    QuotaExceeded, DoesNotFitNow
         If they do not.
     """
-    ask.check_now(turn, owner, want)
+    ask.check_now(turn, lease.owner, lease.want)
+    reserved = turn.ledger.reservations.reason(turn.ledger, lease, turn.now_ms)
+    if reserved and turn.queue.fits_without(lease, frozenset()):
+        raise DoesNotFitNow(f"This is not granted now: {reserved}.", hint="Ask for less time, or wait.")
 
 
 def may_grant(
     ledger: Ledger, config: PoolConfig, lease: Lease, shares: tuple[Share, ...], now_ms: int
 ) -> bool:
-    """Whether the quotas allow that a request gets these shares now; else it goes on waiting, by policy."""
+    """Whether quotas and reservations allow that a request gets these shares; else it waits, by policy."""
+    devices = tuple(it.device_id for it in shares)
+    if not ledger.reservations.may_grant(ledger, lease, devices, now_ms):
+        return False
     return ask.may_grant(ledger, lease, shares, now_ms)
 
 
@@ -116,8 +123,12 @@ def quota_reason(ledger: Ledger, config: PoolConfig, lease: Lease, now_ms: int) 
 
 
 def quota_wakes_ms(ledger: Ledger) -> int | None:
-    """Pool time at which requests that wait for the next week may go on; None when nobody can wait for it."""
-    return ask.next_week_ms(ledger)
+    """Pool time at which requests that wait for the next week, or the end of a reservation, may go on.
+
+    None when nobody can wait for that.
+    """
+    times = (ask.next_week_ms(ledger), ledger.reservations.wakes_ms(ledger))
+    return min((it for it in times if it is not None), default=None)
 
 
 def check_resize(turn: Turn, lease: Lease, shares: tuple[Share, ...]) -> None:

@@ -18,6 +18,7 @@ from jupyter_gpupool.core.estimates import History
 from jupyter_gpupool.core.hooks import NoStandings, StandingsBook, activity_book
 from jupyter_gpupool.core.leases import HOLDING, OCCUPYING, Lease, LeaseState, Share
 from jupyter_gpupool.core.nodes import Node, NodeRecord
+from jupyter_gpupool.core.reservations import Reservations
 from jupyter_gpupool.core.shares import WHOLE_MILLI
 from jupyter_gpupool.core.waiting import Waiting
 
@@ -61,6 +62,8 @@ class Ledger:
         What holders do.
     history : History
         For how long leases have been held.
+    reservations : Reservations
+        What is reserved for groups at some times.
     waitlist : Waiting
         The requests that wait.
     """
@@ -69,6 +72,7 @@ class Ledger:
         self.standings = standings or NoStandings()
         self.activity = activity_book()
         self.history = History()
+        self.reservations = Reservations()
         self.leases: dict[str, Lease] = {}
         self.accounts: dict[str, Account] = {}
         self.nodes: dict[str, NodeRecord] = {}

@@ -26,6 +26,7 @@ from jupyter_gpupool.core.placement.demand import Shape
 from jupyter_gpupool.core.policies import order_policy, place_policy
 from jupyter_gpupool.core.queue import Queue, QueueEntry
 from jupyter_gpupool.core.quotas.usage import OwnerUsage
+from jupyter_gpupool.core.reservations import Reservations
 from jupyter_gpupool.core.turn import Turn
 from jupyter_gpupool.core.why import Answerer, Why
 
@@ -95,6 +96,7 @@ class Pool:
     ) -> None:
         self._config = config
         self._ledger = Ledger(hooks.standings_book(config, usage))
+        self._ledger.reservations = Reservations(config.reservations, config.quotas)
         for hold in holds:
             self._ledger.history.learn(hold)
         self._queue = Queue(self._ledger, order_policy(config.order), place_policy(config.place), config)
@@ -159,6 +161,7 @@ class Pool:
         """
         now_ms = max(self._now_ms, event.now_ms)
         self._ledger.standings.tick(now_ms, event.wall_ms)
+        self._ledger.reservations.tick(now_ms, event.wall_ms)
         turn = Turn(self._ledger, self._queue, self._config, now_ms, event.wall_ms)
         _HANDLERS[type(event)](turn, event)
         self._now_ms = now_ms

@@ -62,7 +62,7 @@ def on_lease_requested(turn: Turn, event: LeaseRequested) -> None:
         hold_ms=event.hold_ms,
     )
     if event.wait_ms == 0 and turn.queue.place_for(lease, turn.now_ms) is None:
-        hooks.check_now(turn, event.owner, want)
+        hooks.check_now(turn, lease)
         raise _refused_now(turn, want, event.owner)
     turn.add(lease)
     turn.queue.fields.count(want)

@@ -6,7 +6,7 @@ Rule of this module: synchronous; each function is one question or one request t
 from __future__ import annotations
 
 from jupyter_gpupool.core.devices import DeviceKind
-from jupyter_gpupool.core.errors import InvalidValue
+from jupyter_gpupool.core.errors import InvalidValue, UnknownLease
 from jupyter_gpupool.core.leases import Priority
 from jupyter_gpupool.core.shares import parse_duration, parse_memory, parse_shares
 from jupyter_gpupool.kernel.acquire import Acquisition
@@ -20,6 +20,7 @@ from jupyter_gpupool.protocol.documents import (
     HolderRequest,
     LeaseRequest,
     PoolDoc,
+    WhyDoc,
 )
 
 
@@ -41,26 +42,21 @@ def request(
     Parameters
     ----------
     share : str or float
-        Part of one device's compute: ``0.25``, ``"1/4"``, ``"25%"`` or ``"250m"``; or a number of whole
-        devices: ``2``.
+        Part of a device's compute: ``0.25``, ``"1/4"``, ``"25%"``, ``"250m"``; or a number of devices: ``2``.
     memory : str or int, optional
         ``"8GiB"``, or bytes; without it the same fraction of the device's memory.
-    kind : str or DeviceKind, optional
-        ``"cuda"`` or ``"cpu"``; without it the pool chooses (CUDA where there is any).
-    device : str, optional
-        One device, by its name or id.
+    kind, device : str or DeviceKind, optional
+        ``"cuda"`` or ``"cpu"`` (without it CUDA where there is any); one device, by its name or id.
     wait : str or float or bool, optional
         How long to wait for room: ``"2m"``, seconds, ``False`` for not at all; None for ever.
     hold : str or float, optional
         How long to hold it at most: ``"2h"``, seconds; None for ever.
     count : str or int, optional
         Of how many devices the share is, all or none of them: ``4`` or ``"x4"``.
-    spread : bool
-        True when several devices may be on several nodes; else they are on one.
+    spread, at_most : bool
+        Whether several devices may be on several nodes; whether to take less where a quota allows no more.
     priority : str or Priority, optional
         ``"low"``, ``"normal"`` or ``"high"``, as far as the quota allows.
-    at_most : bool
-        True to take less where the quota allows no more.
 
     Returns
     -------
@@ -69,31 +65,24 @@ def request(
 
     Raises
     ------
-    GPUPoolError
-        If it is refused or ends before it is in force; one sentence with the next step.
-    KeyboardInterrupt
-        If the wait was interrupted; nothing is held or queued then.
-
-    Examples
-    --------
-    >>> import jupyter_gpupool as gpupool
-    >>> with gpupool.request(0.25) as lease:  # doctest: +SKIP
-    ...     train()
+    GPUPoolError, KeyboardInterrupt
+        If it is refused, ends before it is in force, or is interrupted; nothing is held or waits then.
     """
     shares = parse_shares(share, count)
-    body = LeaseRequest(
-        compute_milli=shares.compute_milli,
-        count=shares.devices,
-        spread=spread,
-        priority=priority_class(priority),
-        at_most=at_most,
-        memory_bytes=None if memory is None else parse_memory(memory),
-        kind=device_kind(kind),
-        device=device or "",
-        wait_seconds=_wait_seconds(wait),
-        hold_seconds=None if hold is None else parse_duration(hold),
+    return _acquire(
+        LeaseRequest(
+            compute_milli=shares.compute_milli,
+            count=shares.devices,
+            spread=spread,
+            priority=priority_class(priority),
+            at_most=at_most,
+            memory_bytes=None if memory is None else parse_memory(memory),
+            kind=device_kind(kind),
+            device=device or "",
+            wait_seconds=_wait_seconds(wait),
+            hold_seconds=None if hold is None else parse_duration(hold),
+        )
     )
-    return _acquire(body)
 
 
 def _acquire(body: LeaseRequest) -> Lease:
@@ -146,6 +135,32 @@ def devices() -> list[DeviceDoc]:
 def pool() -> PoolDoc:
     """Read the snapshot of the pool: devices, leases, queue."""
     return this_process().client.pool()
+
+
+def why(lease: str = "") -> WhyDoc:
+    """Say why a lease is as it is: who is in its way, and for how long, probably.
+
+    Parameters
+    ----------
+    lease : str
+        One of yours, by its id or how that ends; empty for the one that this process holds, or else for the
+        request of yours that comes first in the queue.
+
+    Raises
+    ------
+    UnknownLease
+        If there is none.
+    """
+    client = this_process().client
+    if not lease:
+        held = current()
+        mine = [entry.lease_id for entry in pool().queue if entry.mine] if held is None else [held.id]
+        if not mine:
+            raise UnknownLease(
+                "This process holds no lease, and none of your requests waits.", hint="Name a lease."
+            )
+        return client.why(mine[0])
+    return client.why(client.called(lease))
 
 
 def current(kind: str | DeviceKind | None = None) -> Lease | None:

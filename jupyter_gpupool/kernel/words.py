@@ -16,6 +16,10 @@ _FINEST = 8
 
 def share_of(doc: LeaseDoc) -> str:
     """Say how much of what a lease is: "0.25 of cpu", "all of cuda0-mig1 (2/7 of a GPU)"."""
+    alike = {(it.compute_milli, it.whole_only) for it in doc.shares}
+    if len(doc.shares) > 1 and alike == {(doc.compute_milli, False)}:
+        names = ", ".join(_device_of(share) for share in doc.shares)
+        return f"{format_compute(doc.compute_milli)} each of {names}"
     if doc.shares:
         return ", ".join(_one_share(share) for share in doc.shares)
     kind = "device" if doc.kind is None else f"{doc.kind.value} device"
@@ -31,8 +35,12 @@ def asked(compute_milli: int, count: int, devices: str) -> str:
     return f"{format_compute(compute_milli)} x{count} of {devices}"
 
 
+def _device_of(share: ShareDoc) -> str:
+    return f"{share.device_name} on {share.hostname}" if share.hostname else share.device_name
+
+
 def _one_share(share: ShareDoc) -> str:
-    where = f"{share.device_name} on {share.hostname}" if share.hostname else share.device_name
+    where = _device_of(share)
     if not share.whole_only:
         return f"{format_compute(share.compute_milli)} of {where}"
     part = "" if share.parent_milli == WHOLE_MILLI else f" ({_part(share.parent_milli)} of a GPU)"
@@ -70,7 +78,7 @@ def in_force(doc: LeaseDoc, resource: Resource) -> str:
     entries = [entry for entry in doc.isolation if entry.resource is resource]
     if not entries:
         return f"{granted}; nothing is in force"
-    return "; ".join(_entry(entry, granted) for entry in entries)
+    return "; ".join(dict.fromkeys(_entry(entry, granted) for entry in entries))
 
 
 def _entry(entry: IsolationDoc, granted: str) -> str:
@@ -93,7 +101,7 @@ def notes_of(doc: LeaseDoc) -> list[str]:
     notes = [
         f"Note on {resource_name(entry.resource)}: {entry.note}" for entry in doc.isolation if entry.note
     ]
-    return [*doc.notices, *notes]
+    return [*doc.notices, *dict.fromkeys(notes)]
 
 
 def limits(doc: LeaseDoc) -> list[tuple[str, str]]:

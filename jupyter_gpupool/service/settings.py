@@ -20,8 +20,10 @@ from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.core.policies import ORDERS, PLACEMENTS
 from jupyter_gpupool.core.policies.evictions import EVICTIONS
 from jupyter_gpupool.core.quotas import Quotas
+from jupyter_gpupool.core.reservations import Reserved
 from jupyter_gpupool.protocol import paths
 from jupyter_gpupool.service.quota_config import read_quotas
+from jupyter_gpupool.service.reservation_config import read_reservations
 
 #: File name of the journal in the data directory.
 JOURNAL_FILE = "journal.sqlite3"
@@ -89,6 +91,11 @@ class PoolService(Configurable):
         "",
         help="A YAML file with quotas: what owners and groups of owners may have, and deserve. Empty for no"
         " limits, and the same weight for all.",
+    ).tag(config=True)
+    reservations_file = Unicode(
+        "",
+        help="A YAML file with reservations: devices that are kept free for a group at some times. Empty for"
+        " none.",
     ).tag(config=True)
     usage_half_life_hours = Float(
         4.0,
@@ -203,6 +210,7 @@ class PoolService(Configurable):
 
     def pool_config(self) -> PoolConfig:
         """Return the pool's rules."""
+        quotas = self.quotas()
         return PoolConfig(
             order=self.order,
             place=self.place,
@@ -216,7 +224,8 @@ class PoolService(Configurable):
             restart_grace_ms=round(self.restart_seconds * 1000),
             ending_ms=round(self.ending_seconds * 1000),
             agent_grace_ms=round(self.agent_grace_seconds * 1000),
-            quotas=self.quotas(),
+            quotas=quotas,
+            reservations=self.reservations(quotas),
             half_life_ms=round(self.usage_half_life_hours * 3_600_000),
             aging_ms=round(self.aging_minutes * 60_000),
         )
@@ -230,6 +239,17 @@ class PoolService(Configurable):
             If it cannot be read or understood.
         """
         return read_quotas(Path(self.quotas_file).expanduser()) if self.quotas_file else Quotas()
+
+    def reservations(self, quotas: Quotas) -> tuple[Reserved, ...]:
+        """Return what the file of reservations says.
+
+        Raises
+        ------
+        BadReservations
+            If it cannot be read or understood, or names a group that the quotas do not have.
+        """
+        file = self.reservations_file
+        return read_reservations(Path(file).expanduser(), quotas) if file else ()
 
 
 def _minutes_ms(minutes: float | None) -> int | None:

@@ -38,12 +38,12 @@ def print_why(why: WhyDoc, console: Console) -> None:
     for sentence in why.sentences:
         console.print(sentence, highlight=False, markup=False)
     if why.blockers:
-        table = _table("In its way", "lease", "owner", "share", "device", "held for", "probably ends in")
+        table = _table("In its way", "lease", "share", "of", "held for", "probably ends in")
         for it in why.blockers:
-            owner = "you" if it.mine else "somebody else"
+            lease = f"…{it.lease_id[-8:]} (yours)" if it.mine else "somebody else's"
             share, devices = format_compute(it.compute_milli), ", ".join(it.devices)
             held = format_duration(it.held_seconds)
-            table.add_row(*_plain(it.lease_id, owner, share, devices, held, spread(it.ends)))
+            table.add_row(*_plain(lease, share, devices, held, spread(it.ends)))
         console.print(table)
 
 

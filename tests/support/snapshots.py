@@ -7,7 +7,7 @@ from typing import Any
 from jupyter_gpupool.core.pool import Pool
 
 #: Attributes that are derived or only remember what was looked up.
-_CACHES = {"_explainer", "_answerer", "_queue", "_config", "_watchers", "fresh", "standings"}
+_CACHES = {"_explainer", "_answerer", "_queue", "_config", "_watchers", "fresh", "standings", "reservations"}
 
 
 def snapshot(pool: Pool) -> Any:
