@@ -62,10 +62,13 @@ def print_simulation(simulation: Simulation, console: Console) -> None:
     )
     for note in simulation.notes:
         console.print(note, style="dim", highlight=False, markup=False)
+    letters = "AB" if len(simulation.outcomes) > 1 else "A"
+    for letter, outcome in zip(letters, simulation.outcomes, strict=True):
+        console.print(f"{letter}: {outcome.policy.replace(',', ', ')}", highlight=False, markup=False)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("", no_wrap=True)
-    for outcome in simulation.outcomes:
-        table.add_column(escape(outcome.policy.replace(",", "\n")), justify="right", overflow="fold")
+    for letter in letters:
+        table.add_column(letter, justify="right", overflow="fold")
     for row in ROWS:
         table.add_row(escape(row.name), *(escape(row.show(it)) for it in simulation.outcomes))
     console.print(table)
