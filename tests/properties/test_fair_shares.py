@@ -102,7 +102,7 @@ def play(books: Books, seed: int, steps: int = 40) -> None:
 
 
 @given(quotas(), st.integers(0, 10**6), st.integers(0, 6))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 def test_standings_kept_step_by_step_are_those_worked_out_at_once(
     said: Quotas, seed: int, devices: int
 ) -> None:
@@ -127,7 +127,7 @@ def _check_sums(book: Book, kept: object, capacity: int) -> None:
 
 
 @given(quotas(), st.integers(0, 10**6))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 def test_the_order_does_not_depend_on_how_requests_come_in_and_parts_are_ordered_as_the_whole(
     said: Quotas, seed: int
 ) -> None:

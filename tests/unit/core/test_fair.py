@@ -137,7 +137,7 @@ def serve(books: Books, free_milli: int) -> None:
         books.grant(lease)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_every_request_is_served_in_bounded_time_whatever_others_do(seed: int) -> None:
     """One device, leases of ten minutes; a crowd that always asks for more, also with high priority."""
     chance = random.Random(seed)
