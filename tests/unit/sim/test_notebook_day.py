@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from jupyter_gpupool.sim.compare import USUAL, parse_policy, play
 from jupyter_gpupool.sim.notebook_class import NotebookClass
 from jupyter_gpupool.sim.pools import parse_pool
@@ -15,6 +17,7 @@ SCRIPT = Path(__file__).parents[3] / "benchmarks" / "notebook_day.py"
 POOL, USERS, DAYS, SEED = "4xT4-16GB", 50, 2, 1
 
 
+@pytest.mark.slow
 def test_ours_serves_three_times_the_users_who_wait_less(tmp_path: Path) -> None:
     report = tmp_path / "day.json"
     options = [
