@@ -10,7 +10,6 @@ from jupyter_gpupool.backends._nvml import NVML
 from jupyter_gpupool.backends.base import ProcessMark
 from jupyter_gpupool.backends.nvidia.gpu import GPU
 from jupyter_gpupool.backends.nvidia.mps import isolation, places, words
-from jupyter_gpupool.backends.nvidia.mps.control import ServerStatus
 from jupyter_gpupool.backends.nvidia.mps.ledger import DaemonRecord, Use
 from jupyter_gpupool.backends.nvidia.mps.survey import Survey
 from jupyter_gpupool.backends.nvidia.processes import device_processes
@@ -55,7 +54,7 @@ class Looker:
         standing = isolation.Standing(
             gpu=site.gpu, rules=self._rules, daemon_uid=places.owner(daemon.place), holder_uid=site.uid
         )
-        if server is not None and server.status is ServerStatus.FAULT:
+        if server is not None and server.failed:
             return isolation.nothing(self._fault(site, daemon, survey, pids))
         if server is not None:
             return isolation.in_force(use.started or use.numbers, server, standing, use.numbers)

@@ -7,8 +7,10 @@ misleading message otherwise.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import shutil
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -86,6 +88,13 @@ def _passage(path: Path) -> None:
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
         raise MPSError(f"{path} is not a directory of ours alone.", hint="Remove it.")
     path.chmod(0o711)  # whatever the umask took
+
+
+def remove(place: Place) -> None:
+    """Remove the directories of our daemon, and the one around them if it is empty."""
+    shutil.rmtree(place.pipes.parent, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        place.pipes.parent.parent.rmdir()
 
 
 def administrators(environment: Mapping[str, str]) -> Place | None:

@@ -116,7 +116,7 @@ class MPSRung(Rung):
             return f"limits of MPS need compute capability 7.0 or newer, and this GPU's is {known}"
         if gpu.compute_mode == "prohibited":
             return "the GPU's compute mode is “prohibited”"
-        return self._daemons.unusable()
+        return self._daemons.unusable(gpu)
 
     def refused(self, site: Site) -> str:
         """Say why MPS is not possible for a holder, one clause; empty when it is."""
@@ -128,7 +128,7 @@ class MPSRung(Rung):
             return self._refused_anew(site)
         if not self._rules.mps_multiuser and (others := record.other_users(site.uid)):
             return words.one_user(site.gpu, others, site.uid)
-        survey = self._surveyor.look(record, fresh_seconds=0.0)
+        survey = self._surveyor.look(record)
         if survey.problem and self._daemons.in_use(record, site.lease_id):
             return f"the MPS daemon of {site.gpu.name} is dead, and other leases still use it"
         if survey.failed is not None and survey.failed.clients:

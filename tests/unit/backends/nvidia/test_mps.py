@@ -8,7 +8,7 @@ import pytest
 
 from jupyter_gpupool.backends.nvidia.gpu import GPU
 from jupyter_gpupool.backends.nvidia.mps import isolation, places, words
-from jupyter_gpupool.backends.nvidia.mps.control import ServerStatus
+from jupyter_gpupool.backends.nvidia.mps.answers import ServerState, ServerStatus
 from jupyter_gpupool.backends.nvidia.mps.ledger import DaemonRecord, Ledger, Numbers
 from jupyter_gpupool.backends.nvidia.mps.survey import ServerView, culprits
 from jupyter_gpupool.backends.nvidia.rungs.mps import most_clients
@@ -43,14 +43,10 @@ def standing(
 
 
 def server(*, memory_mib: int | None = 8192, percentage: float = 25.0) -> ServerView:
-    return ServerView(
-        pid=17,
-        uid=1000,
-        status=ServerStatus.ACTIVE,
-        clients=(4711,),
-        percentage=percentage,
-        memory_mib=memory_mib,
+    state = ServerState(
+        status=ServerStatus.ACTIVE, percentage=percentage, memory_mib=memory_mib, clients=(4711,)
     )
+    return ServerView(pid=17, uid=1000, state=state)
 
 
 def memory_of(docs: list[IsolationDoc]) -> IsolationDoc:
