@@ -167,7 +167,7 @@ _METRICS = (
     _count("nvlink_recoveries", "NVLinks that had to be brought up again"),
     # what the driver says of it
     _slow("recovery_action", "", "what the driver asks for: 0 nothing, 1 reset, 2 reboot, 3 drain peers, …"),
-    _slow("fabric_state", "", "NVSwitch fabric: 1 not started, 2 in progress, 3 completed"),
+    _slow("fabric_state", "", "joining the NVSwitch fabric: 1 not started, 2 in progress, 3 completed"),
     _slow("fabric_status", "", "NVML's return code for joining the fabric; 0 is good"),
     _slow("fabric_bandwidth_degraded", "", _FLAG + "the fabric runs below its bandwidth"),
     _fast("xid_events", "", "XID errors since the agent started", Kind.COUNTER),

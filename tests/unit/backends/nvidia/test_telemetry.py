@@ -146,6 +146,11 @@ def test_the_fabric_tells_its_state(gpus: FakeGPUs) -> None:
     assert (values["fabric_state"], values["fabric_status"], values["fabric_bandwidth_degraded"]) == (3, 0, 1)
 
 
+def test_a_gpu_without_a_fabric_has_no_state_of_one(gpus: FakeGPUs) -> None:
+    gpus.h100().set("gpu0.fabric", "0 0 0")
+    assert read(gpus).missing["fabric_state"] == "not supported here"
+
+
 def test_multiprocessors_are_read_from_the_second_sample_on(gpus: FakeGPUs) -> None:
     gpus.h100().set("gpu0.gpm.2", 61.5).set("gpu0.gpm.5", 12)
     assert read(gpus, rounds=1).missing["sm_busy_percent"] == "the first sample is missing"
