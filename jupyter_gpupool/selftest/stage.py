@@ -36,10 +36,12 @@ class Stage:
         Attaches the holders.
     device : DeviceReport
         The device, as it is shared.
+    at_first_bytes : int
+        How much of its memory was in use before anything was tried.
     """
 
-    def __init__(self, backend: NvidiaBackend, device: DeviceReport) -> None:
-        self.backend, self.device = backend, device
+    def __init__(self, backend: NvidiaBackend, device: DeviceReport, at_first_bytes: int) -> None:
+        self.backend, self.device, self.at_first_bytes = backend, device, at_first_bytes
         self.gpu: GPU = backend.gpu(device.id)
         #: Of the holders that stand for all others, thousandths.
         self.milli = WHOLE_MILLI if device.whole_only else WHOLE_MILLI // 2
@@ -77,11 +79,22 @@ class Stage:
 
     def used(self) -> int:
         """Return how much of the device's memory is in use now, bytes."""
-        samples = [each for each in self.backend.sample([]) if each.device_id == self.device.id]
-        used = samples[0].readings.memory_used_bytes if samples else None
-        if used is None:
-            raise GPUPoolError(f"{self.device.name} does not say how much of its memory is in use.")
-        return used
+        return used_bytes(self.backend, self.device)
+
+
+def used_bytes(backend: NvidiaBackend, device: DeviceReport) -> int:
+    """Return how much of a device's memory is in use now, bytes.
+
+    Raises
+    ------
+    GPUPoolError
+        If it does not say.
+    """
+    samples = [each for each in backend.sample([]) if each.device_id == device.id]
+    used = samples[0].readings.memory_used_bytes if samples else None
+    if used is None:
+        raise GPUPoolError(f"{device.name} does not say how much of its memory is in use.")
+    return used
 
 
 def doc_of(holder: Holder, resource: Resource) -> IsolationDoc:
