@@ -144,15 +144,33 @@ def test_without_control_groups_memory_and_cores_are_limited_softly_and_processe
     assert in_force(child.pid) == before
 
 
-def test_another_part_is_put_in_force_and_undone_as_well(child: Child) -> None:
+def test_another_part_is_put_in_force_in_place_and_undone_as_well(child: Child) -> None:
     node = _Node()
     before = in_force(child.pid)
-    attachment = node.attach(child, 0.25)
+    attachment = node.attach(child, 0.5)
     larger = node.host.resize(attachment, 1.0)
-    assert load(larger).cores_milli == 1000 * CPUDevice(Machine()).cores.count
-    assert larger.share.compute_milli == 1000
+    old, new = load(attachment), load(larger)
+    assert new.cores_milli == 1000 * CPUDevice(Machine()).cores.count
+    assert (new.processes, larger.share.compute_milli) == (NodeRules().most_processes, 1000)
+    assert old.undo is not None
+    assert new.undo is not None
+    assert [each.path for each in old.undo.groups] == [each.path for each in new.undo.groups]
+    for group in new.undo.groups:
+        assert str(child.pid) in (Path(group.path) / "cgroup.procs").read_text().split()
+        if group.processes:
+            assert int((Path(group.path) / "pids.max").read_text()) == NodeRules().most_processes
     node.host.detach(larger)
     assert in_force(child.pid) == before
+
+
+def test_what_a_holder_uses_more_of_than_its_new_part_stays_limited_as_it_was(child: Child) -> None:
+    node = _Node(most_processes=2 * LEAST_PROCESSES)
+    attachment = node.attach(child, 1.0)
+    child(f"kids = [start_thread() for _ in range({LEAST_PROCESSES + 5})]", seconds=60)
+    smaller = node.host.resize(attachment, 0.1)
+    assert load(smaller).processes == 2 * LEAST_PROCESSES
+    assert Resource.PROCESSES not in load(smaller).reasons
+    node.host.detach(smaller)
 
 
 def test_a_share_of_the_cpu_comes_first_and_the_limits_beside_come_back_after_it(child: Child) -> None:
