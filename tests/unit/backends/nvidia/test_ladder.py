@@ -120,11 +120,10 @@ def test_the_table_has_every_sharing_with_every_mode_that_it_can_have() -> None:
 
 def test_a_rung_that_was_not_possible_is_named_with_its_reason() -> None:
     plan = choose(able(A100, set()), AUTO, whole=False)
-    assert plan.because == (
-        "The driver's memory limits: not possible, driver is missing.",
-        "MPS: not possible, mps is missing.",
-    )
-    assert choose(able(A100, {DRIVER, MPS}), AUTO, whole=False).because == ()
+    assert plan.because_memory == ("The driver's memory limits: not possible, driver is missing.",)
+    assert plan.because == ("MPS: not possible, mps is missing.",)
+    best = choose(able(A100, {DRIVER, MPS}), AUTO, whole=False)
+    assert best.because + best.because_memory == ()
     # an administrator who wants time-slicing knows that there is no MPS
     assert choose(able(A100, {DRIVER}), SLICED, whole=False).because == ()
 
@@ -183,6 +182,8 @@ def test_every_time_sliced_lease_says_that_a_fraction_buys_no_compute() -> None:
     _, compute = ladder.combine(plan, {FRAMEWORK: [doc(Resource.MEMORY, Strength.SOFT, "framework caps")]})
     assert (compute.strength, compute.mechanism) == (Strength.NONE, "time-slicing")
     assert "a fraction does not buy compute" in compute.note
+    assert "MPS: not possible" in compute.note
+    assert "memory limits" not in compute.note
 
 
 @pytest.mark.parametrize(
