@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -68,6 +70,10 @@ class MPSBench:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.mps.end()
+        for place in self.seen_places:
+            shutil.rmtree(place, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                place.parent.rmdir()
         self.gpus.__exit__(kind, error, trace)
 
     def agent(self) -> MPSRung:
@@ -142,5 +148,6 @@ class MPSBench:
     @property
     def seen_places(self) -> set[Path]:
         """Return every pipe directory that a daemon was started in."""
-        lines = (self.mps.directory / "calls.log").read_text().splitlines()
+        log = self.mps.directory / "calls.log"
+        lines = log.read_text().splitlines() if log.exists() else []
         return {Path(line.split()[0]).parent for line in lines if line.split()[1] == "-d"}

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import resource
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -225,6 +224,8 @@ class Daemons:
 
     def _daemon(self, place: places.Place) -> ProcessMark | None:
         """Find the daemon's process, and let it open as many files as NVIDIA wants."""
+        import resource
+
         try:
             pid = int((place.pipes / places.PID_FILE).read_text())
             soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)

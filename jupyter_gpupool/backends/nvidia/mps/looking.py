@@ -20,6 +20,14 @@ from jupyter_gpupool.protocol.documents import IsolationDoc
 
 #: How old the table of processes may be, seconds.
 _TREE_SECONDS = 1.0
+#: From which branch of the driver on a server takes 60 clients for each device, and not 48.
+_MORE_CLIENTS_BRANCH = 590
+
+
+def most_clients(driver: str) -> int:
+    """Return how many clients a server takes for each device, by the driver's version."""
+    branch = driver.partition(".")[0]
+    return 60 if branch.isdigit() and int(branch) >= _MORE_CLIENTS_BRANCH else 48
 
 
 class Looker:
@@ -62,8 +70,13 @@ class Looker:
             return isolation.nothing(words.without_mps(site.gpu, outside))
         return isolation.pending(use.numbers, standing, self._waiting(site, survey))
 
-    def behind_others(self, site: Site, survey: Survey) -> str:
-        """Say behind whom a holder would hang, one clause; empty for nobody."""
+    def refusal(self, site: Site, survey: Survey) -> str:
+        """Say why CUDA of a holder could not start through the daemon now; empty when it could."""
+        if survey.failed is not None and survey.failed.clients:
+            return words.failed_clause(site.gpu, survey.failed)
+        most = most_clients(site.gpu.driver)
+        if any(len(server.clients) >= most for server in survey.servers):
+            return words.full(site.gpu, most)
         server = None if self._rules.mps_multiuser else survey.serving_others(site.uid)
         return "" if server is None else words.behind(site.gpu, server)
 

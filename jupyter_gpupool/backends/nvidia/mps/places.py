@@ -62,8 +62,17 @@ def own_place(runtime: Path, uuid: str, *, open_to_others: bool) -> Place:
     ):
         digest = hashlib.sha256(os.fsencode(runtime)).hexdigest()[:12]
         kind = "mps-all" if open_to_others else "mps"
-        base = Path("/tmp") / f"jgp-{kind}-{os.getuid()}-{digest}"  # noqa: S108 - short on purpose, checked
+        base = _short() / f"jgp-{kind}-{os.getuid()}-{digest}"
     return Place(pipes=base / key(uuid) / "p", logs=base / key(uuid) / "l")
+
+
+def _short() -> Path:
+    """Return where directories with short paths are made: root's own place where there is one.
+
+    A service may have temporary files of its own (PrivateTmp), in which holders would find no daemon.
+    """
+    run = Path("/run")
+    return run if os.getuid() == 0 and os.access(run, os.W_OK) else Path("/tmp")  # noqa: S108 - checked
 
 
 def make(place: Place, *, open_to_others: bool) -> None:

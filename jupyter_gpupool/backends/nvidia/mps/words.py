@@ -54,6 +54,11 @@ def failed_clause(gpu: GPU, server: ServerView) -> str:
     )
 
 
+def full(gpu: GPU, most: int) -> str:
+    """Say that the server takes no more clients."""
+    return f"the MPS server of {gpu.name} has its most clients, {most}: CUDA would fail to start"
+
+
 # --- sentences ----------------------------------------------------------------------------------------
 
 
