@@ -51,6 +51,9 @@ class Followed(Protocol):
     def heard(self, doc: LeaseDoc, known: LeaseDoc) -> bool:
         """Take over what the pool said to who knew ``known``; False when it is old news, or our own doing."""
 
+    def leftover(self) -> str:
+        """Say what this process keeps of the device after the end; empty when that is nothing."""
+
     def ended(self, doc: LeaseDoc | None) -> bool:
         """Note that it is over; False when that is our own doing."""
 
@@ -156,7 +159,8 @@ class Companion:
             return
         if doc.state in _OVER:
             if lease.ended(doc):
-                self._say(f"The lease on {share_of(doc)} ended: {why_ended(doc)}. {_ASK_ANEW}")
+                rest = lease.leftover() or _ASK_ANEW
+                self._say(f"The lease on {share_of(doc)} ended: {why_ended(doc)}. {rest}")
             self.leave(lease.id)
             return
         if not lease.heard(doc, known):

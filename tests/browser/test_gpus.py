@@ -70,7 +70,7 @@ def test_gpus_are_shown_as_they_are_and_what_fails_is_said_in_the_cell_that_runs
         expect(page.device("cuda1")).to_contain_text(re.compile("failed|degraded"))
         expect(page.output(running)).to_contain_text(re.compile("gpupool: cuda1 .*"))
         expect(lease.locator(".jp-GPUPool-notice")).to_contain_text("cuda1")
-        page.screenshot("gpus")
+        page.screenshot("gpus", docs=True)
         (page.lab.root / "go").touch()
         page.finished(running)
         assert "Traceback" not in page.output(running).inner_text()
