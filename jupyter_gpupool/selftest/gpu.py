@@ -15,6 +15,7 @@ from jupyter_gpupool.backends.nvidia.gpu import GPU
 from jupyter_gpupool.backends.nvidia.ladder import TITLES
 from jupyter_gpupool.backends.nvidia.probe import EXCEEDABLE, CannotTell, probe_rung
 from jupyter_gpupool.backends.nvidia.rungs.base import Rung
+from jupyter_gpupool.backends.nvidia.unmanaged import SPARED
 from jupyter_gpupool.backends.probebook import ProbeBook
 from jupyter_gpupool.backends.registry import make_nvidia
 from jupyter_gpupool.backends.rules import NodeRules, Sharing, SharingRule
@@ -138,8 +139,9 @@ def _in_use(backend: NvidiaBackend, device: DeviceReport, locks: DeviceLocks) ->
     sample = next((each for each in backend.sample([]) if each.device_id == device.id), None)
     if sample is None:
         return "it does not answer"
-    if sample.unmanaged:
-        first = sample.unmanaged[0]
+    strangers = [process for process in sample.unmanaged if process.name.partition(" ")[0] not in SPARED]
+    if strangers:
+        first = strangers[0]
         memory = "" if first.memory_bytes is None else f" with {format_memory(first.memory_bytes)}"
         return f"process {first.pid} ({first.name}, {first.user}) uses it{memory}: end it first"
     return ""

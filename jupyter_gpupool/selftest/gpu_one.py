@@ -17,7 +17,7 @@ from jupyter_gpupool.protocol.documents import IsolationDoc
 from jupyter_gpupool.selftest.cpu import PAST_TORCH, torch_past
 from jupyter_gpupool.selftest.holders import TORCH, TORCH_SECONDS, Holder, isolation_text
 from jupyter_gpupool.selftest.record import Bench
-from jupyter_gpupool.selftest.stage import Stage, doc_of, until
+from jupyter_gpupool.selftest.stage import Stage, doc_of, hidden_processes, until
 
 #: What PyTorch takes under its share, and how far it goes past it, bytes.
 _TORCH_UNDER, _TORCH_MORE = 256 << 20, 1 << 30
@@ -108,7 +108,10 @@ class OneHolder:
         promised = {doc.resource for doc in self._stage.device.isolation if doc.strength is not Strength.NONE}
         lost = [doc for doc in docs if doc.resource in promised and doc.strength is Strength.NONE]
         text = f"{isolation_text(holder.attachment)} {' '.join(doc.note for doc in lost)}"
-        return Seen(held=self._read_back(holder) and not lost, text=text.strip())
+        seen = self._read_back(holder)
+        if not seen and (why := hidden_processes()):
+            return Seen(held=None, text=f"{why}; {text}")
+        return Seen(held=seen and not lost, text=text.strip())
 
     def _read_back(self, holder: Holder) -> bool:
         self._stage.backend.watch(holder.attachment)
@@ -127,6 +130,8 @@ class OneHolder:
         told = until(lambda: self._stage.backend.watch(holder.attachment).notices)
         for pointer in pointers:
             holder.ask("free", pointer=pointer)
+        if not told and (why := hidden_processes()):
+            return Seen(held=None, text=why)
         taken = f"{format_memory(9 * step)} were taken of a share of {format_memory(limit)}"
         return Seen(held=bool(told), text=f"{taken}; the holder was told: {told[0] if told else 'nothing'}")
 

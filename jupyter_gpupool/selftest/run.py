@@ -20,11 +20,18 @@ from types import FrameType
 
 from jupyter_gpupool._version import version
 from jupyter_gpupool.backends.probebook import PROBES_FILE, ProbeBook
+from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.protocol.paths import data_dir
 from jupyter_gpupool.selftest.claims import SelfTestDoc
 from jupyter_gpupool.selftest.cpu import prove_cpu
 from jupyter_gpupool.selftest.gpu import GPUTest
 from jupyter_gpupool.selftest.record import Record
+
+
+class NotOnThisSystem(GPUPoolError):
+    """Raised where there is nothing to test: devices are only leased on Linux. Run it on the node."""
+
+    code = "not_on_this_system"
 
 
 class Progress:
@@ -60,6 +67,11 @@ def run_selftest(device: str = "") -> SelfTestDoc:
     device : str
         Name or id of the only device that is tried; empty for all.
     """
+    if not sys.platform.startswith("linux"):
+        raise NotOnThisSystem(
+            "Devices are leased on Linux only, so there is nothing to test here.",
+            hint="Run it on the machine that has the devices.",
+        )
     progress = Progress()
     record = Record(progress.tell)
     began = time.monotonic()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 from jupyter_gpupool.backends.hand import script
@@ -23,6 +24,8 @@ from jupyter_gpupool.selftest.holders import Holder
 
 _Answer = TypeVar("_Answer")
 
+#: The PID namespace of the host has this name on every Linux.
+_HOST_NAMESPACE = "pid:[4026531836]"
 #: For how long a change may take to be seen, seconds.
 _SEE_SECONDS = 15.0
 
@@ -95,6 +98,20 @@ def used_bytes(backend: NvidiaBackend, device: DeviceReport) -> int:
     if used is None:
         raise GPUPoolError(f"{device.name} does not say how much of its memory is in use.")
     return used
+
+
+def hidden_processes() -> str:
+    """Say why the driver's lists of processes mean nothing here, one clause; empty when they do."""
+    try:
+        own = str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        own = ""
+    if own == _HOST_NAMESPACE:
+        return ""
+    return (
+        "the driver names processes as the host does, and this container has numbers of its own, so it cannot"
+        " be seen which process is whose: start the container with --pid=host"
+    )
 
 
 def doc_of(holder: Holder, resource: Resource) -> IsolationDoc:

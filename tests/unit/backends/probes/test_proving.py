@@ -167,18 +167,19 @@ async def test_a_mig_instance_is_probed_in_the_background_when_it_is_idle(
 
 
 @pytest.mark.parametrize(
-    ("seen", "whole", "held"),
+    ("seen", "promised", "whole", "held"),
     [
-        (54, 108, True),
-        (53, 108, True),
-        (55, 108, False),
-        (108, 108, False),
-        (67, 133, True),
-        (0, 108, None),
-        (54, 0, None),
+        (54, 54, 108, True),
+        (53, 53, 108, True),
+        (55, 55, 108, False),
+        (108, 108, 108, False),
+        (67, 66, 133, True),
+        (60, 54, 108, None),
+        (0, 54, 108, None),
+        (54, 54, 0, None),
     ],
 )
 def test_multiprocessors_are_compared_with_the_share_rounded_up(
-    seen: int, whole: int, held: bool | None
+    seen: int, promised: int, whole: int, held: bool | None
 ) -> None:
-    assert judge_multiprocessors(seen, whole, 500).held is held
+    assert judge_multiprocessors(seen, promised, whole, 500).held is held
