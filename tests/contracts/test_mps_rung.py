@@ -123,6 +123,22 @@ def test_cuda_that_ran_without_mps_has_no_limit_and_is_told(bench: MPSBench) -> 
     assert "Restart the kernel" in found[MEMORY].note
 
 
+def test_a_child_counts_to_its_holder_unless_it_has_a_lease_of_its_own(bench: MPSBench) -> None:
+    family = bench.mps.process(parent=True)
+    site = bench.site(family)
+    put = bench.rung.put(site)
+    bench.start_cuda(family, put, pid=family.child)
+    assert bench.look(site, put)[MEMORY].verified is Verified.READ_BACK
+
+    own = bench.mps.process(parent=True)
+    parents = bench.site(own, lease="lease_parent")
+    childs = bench.site(own, lease="lease_child", pid=own.child)
+    puts = [bench.rung.put(parents), bench.rung.put(childs)]
+    bench.start_cuda(own, puts[1], pid=own.child)
+    assert bench.look(parents, puts[0])[MEMORY].verified is Verified.PENDING
+    assert bench.look(childs, puts[1])[MEMORY].verified is Verified.READ_BACK
+
+
 def test_a_process_that_has_started_cuda_is_refused(bench: MPSBench) -> None:
     holder = bench.mps.process()
     assert "CUDA has started" in bench.rung.refused(bench.site(holder, started=True))
@@ -197,7 +213,7 @@ def test_whoever_hangs_behind_another_user_of_an_administrators_daemon_is_told(b
         bench.mps.process()
     )  # this one's file says whose it is, as an unprivileged daemon has to trust it
     stranger.uid = OTHER_UID
-    (pipes / "clients" / str(stranger.pid)).write_text(f"start {stranger.mark.start_ticks}\nuid 65534\n")
+    (pipes / "clients" / str(stranger.pid)).write_text(f"start {stranger.mark().start_ticks}\nuid 65534\n")
     os.chown(pipes / "clients" / str(stranger.pid), OTHER_UID, OTHER_UID)
     bench.until(lambda: f"accepted {stranger.pid}\n" in (pipes / "fake-daemon").read_text(), "served")
     found = bench.look(site, put)[MEMORY]

@@ -103,23 +103,25 @@ class MPSBench:
         memory: int = 20 * GIB,
         started: bool = False,
         gpu: GPU | None = None,
+        pid: int = 0,
     ) -> Site:
-        """Return where the rung is put."""
+        """Return where the rung is put; ``pid`` where it is the holder's child that has the lease."""
         gpu = gpu or self.gpu()
         return Site(
             lease_id=lease,
             gpu=gpu,
             share=ShareOrder(device_id=gpu.uuid, compute_milli=milli, memory_bytes=memory),
-            holder=holder.mark,
+            holder=holder.mark(pid),
             uid=holder.uid,
             cuda_started=started,
         )
 
-    def start_cuda(self, holder: FakeClient, put: Put, gpu: GPU | None = None) -> None:
-        """Let CUDA start in a holder with the environment that it got, and be served."""
+    def start_cuda(self, holder: FakeClient, put: Put, pid: int = 0) -> None:
+        """Let CUDA start in a holder, or its child ``pid``, with the environment that it got; be served."""
         pipes = self.pipes(put)
-        holder.connect(pipes, (gpu or self.gpu()).uuid)
-        self.until(lambda: f"accepted {holder.pid}\n" in (pipes / "fake-daemon").read_text(), "accepted")
+        holder.connect(pipes, self.gpu().uuid)
+        line = f"accepted {pid or holder.pid}\n"
+        self.until(lambda: line in (pipes / "fake-daemon").read_text(), line)
 
     def pipes(self, put: Put) -> Path:
         """Return the pipe directory that a holder was given."""

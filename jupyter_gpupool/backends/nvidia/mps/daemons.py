@@ -84,6 +84,7 @@ class Daemons:
         self._environment = os.environ if environment is None else environment
         self._clock = clock
         self._tried: tuple[float, str] | None = None
+        self._told: set[Path] = set()
 
     # --- asking -------------------------------------------------------------------------------------
 
@@ -115,7 +116,9 @@ class Daemons:
         try:
             self._control.servers(place.pipes)
         except MPSError as error:
-            logger.warning("An MPS daemon in %s is passed over: %s", place.pipes, error)
+            if place.pipes not in self._told:
+                self._told.add(place.pipes)
+                logger.warning("An MPS daemon in %s is passed over: %s", place.pipes, error)
             return None
         return place
 

@@ -48,16 +48,17 @@ class Looker:
         self._rules = rules
         self._watch = watch
 
-    def pids(self, holder: ProcessMark) -> set[int]:
-        """List the processes of a holder; itself also when it has ended."""
+    def pids(self, holder: ProcessMark, daemon: DaemonRecord) -> set[int]:
+        """List the processes of a holder, without those of other holders; itself also when it has ended."""
+        apart = [use.holder.pid for use in daemon.leases.values() if use.holder != holder]
         table = self._watch.look(holder, within_seconds=_TREE_SECONDS)
-        return {holder.pid, *(mark.pid for mark in table.tree(holder, [], []))}
+        return {holder.pid, *(mark.pid for mark in table.tree(holder, [], apart))}
 
     def docs(self, site: Site, daemon: DaemonRecord, use: Use, survey: Survey) -> list[IsolationDoc]:
         """Say what is in force for a holder."""
         if survey.problem:
             return isolation.nothing(words.no_daemon(site.gpu, survey.problem))
-        pids = self.pids(site.holder)
+        pids = self.pids(site.holder, daemon)
         server = survey.server_of(pids)
         standing = isolation.Standing(
             gpu=site.gpu, rules=self._rules, daemon_uid=places.owner(daemon.place), holder_uid=site.uid
@@ -101,6 +102,6 @@ class Looker:
         if blamed in pids:
             return words.fault(site.gpu, f"process {blamed} of this lease", clients)
         for lease_id, use in daemon.leases.items():
-            if blamed in self.pids(use.holder):
+            if blamed in self.pids(use.holder, daemon):
                 return words.fault(site.gpu, f"process {blamed} of {lease_id}", clients)
         return words.fault(site.gpu, f"process {blamed}", clients)

@@ -108,6 +108,7 @@ class Surveyor:
     procfs: ProcFS
     clock: Callable[[], float] = time.monotonic
     _seen: dict[str, tuple[float, Survey]] = field(default_factory=dict)
+    _told: set[int] = field(default_factory=set)
 
     def look(self, record: DaemonRecord, *, fresh_seconds: float = FRESH_SECONDS) -> Survey:
         """Look at a GPU's daemon; never raises."""
@@ -147,7 +148,9 @@ class Surveyor:
         except MPSUnreadable as error:
             if pid not in self.control.servers(pipes):
                 return None
-            logger.warning("MPS server %d: %s", pid, error)
+            if pid not in self._told:
+                self._told.add(pid)
+                logger.warning("MPS server %d: %s", pid, error)
             state = ServerState(
                 status=ServerStatus.ACTIVE,
                 percentage=None,

@@ -279,7 +279,8 @@ class MPSRung(Rung):
 
     def _note_started(self, site: Site, daemon: DaemonRecord, use: Use, survey: Survey) -> bool:
         """Write down with which numbers CUDA started in a holder, once; say whether it has started."""
-        if use.started is None and survey.server_of(self._looker.pids(site.holder)) is not None:
+        pids = self._looker.pids(site.holder, daemon)
+        if use.started is None and survey.server_of(pids) is not None:
             use.started = use.numbers
             self._ledger.write(daemon)
         return use.started is not None

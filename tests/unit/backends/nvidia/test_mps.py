@@ -217,5 +217,6 @@ def test_sentences_name_processes_as_people_do() -> None:
     assert one.startswith("CUDA ran without MPS in process 4711 on cuda0")
     assert "processes 1, 2 and 3" in words.without_mps(gpu(), [1, 2, 3])
     assert "process 1 and 3 more" in words.without_mps(gpu(), [1, 2, 3, 4])
+    assert "so uid 1000 cannot reach its MPS daemon" in words.unreachable(1000)
     assert "(process 5 of lease_a caused it)" in words.fault(gpu(), "process 5 of lease_a", 2)
     assert words.waiting(gpu(), server()).startswith("MPS serves uid 1000 on cuda0 now: the first CUDA call")
