@@ -105,6 +105,7 @@ def test_a_lease_is_pending_until_cuda_runs_is_then_read_back_and_leaves_nothing
     assert list((pool.runtime / "holders").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_who_exceeds_the_share_is_warned_and_then_interrupted(pool: PoolProcess, holder: CUDAHolder) -> None:
     lease, _ = attached(pool, holder, 100, memory_bytes=4 * GIB, device="cuda1")
     holder.init()

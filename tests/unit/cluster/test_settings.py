@@ -195,6 +195,7 @@ def test_config_shows_the_rules_as_they_count(tmp_path: Path) -> None:
     assert "sharing rule 2 *: timeslice PoolAgent" in lines
 
 
+@pytest.mark.slow
 def test_a_value_that_a_setting_cannot_have_is_no_traceback() -> None:
     done = command("agent", "--unmanaged", "interrupt")
     assert done.returncode == 1
