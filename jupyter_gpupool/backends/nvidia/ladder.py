@@ -155,8 +155,9 @@ def _shared(able: Capabilities, mode: Mode, sharing: Sharing, *, whole: bool) ->
     compute = RungName.MPS if mps else None
     if whole and not mps:  # nobody else's lease fits beside it
         memory, compute = RungName.DRIVER if driver else RungName.WHOLE, RungName.WHOLE
-    # under the driver's limit frameworks see a device of that size: caps would be a part of a part
-    beside = (RungName.FRAMEWORK,) if memory is RungName.MPS else ()
+    # a whole device may become a share; under the driver's limit, frameworks see a device of that size
+    capped = memory in {RungName.MPS, RungName.WHOLE}
+    beside = (RungName.FRAMEWORK,) if capped else ()
     return Plan(
         mode=mode,
         memory=memory,

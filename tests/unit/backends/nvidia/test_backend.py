@@ -315,6 +315,18 @@ def test_a_lease_is_resized_while_it_computes(start: Start) -> None:
         bench.backend.detach(whole)
 
 
+def test_a_whole_gpu_can_become_a_share_with_caps_that_hold_from_the_start(start: Start) -> None:
+    bench = start("a100", 1)
+    with bench.holder() as holder:
+        whole = bench.attach(holder, 1000, 80 * GIB)
+        assert whole.isolation[0].mechanism == "the whole device is the lease's"
+        assert whole.caps[0].memory_bytes == 80 * GIB - GIB // 2
+        holder.init(**whole.environment)
+        part = bench.backend.resize(whole, share(bench.gpus.uuid(0), 250, 20 * GIB))
+        assert told(part.isolation)["memory"][:2] == CAPS
+        assert part.caps[0].memory_bytes == 20 * GIB - GIB // 2
+
+
 def test_a_mig_instance_cannot_be_resized(start: Start) -> None:
     bench = start("h100_mig")
     first = bench.backend.discover()[0]

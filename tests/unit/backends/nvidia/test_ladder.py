@@ -52,14 +52,14 @@ TABLE = [
     (A100, AUTO, {DRIVER, MPS}, True, Mode.MPS, DRIVER, MPS, ()),
     (A100, AUTO, {MPS}, True, Mode.MPS, MPS, MPS, (FRAMEWORK,)),
     (A100, AUTO, {DRIVER}, True, Mode.TIMESLICE, DRIVER, WHOLE, ()),
-    (A100, AUTO, set(), True, Mode.TIMESLICE, WHOLE, WHOLE, ()),
+    (A100, AUTO, set(), True, Mode.TIMESLICE, WHOLE, WHOLE, (FRAMEWORK,)),
     # --- an administrator wants MPS: as AUTO, also when it is not there (and then says so)
     (A100, ONLY_MPS, {DRIVER, MPS}, False, Mode.MPS, DRIVER, MPS, ()),
     (A100, ONLY_MPS, set(), False, Mode.TIMESLICE, FRAMEWORK, None, ()),
     # --- an administrator wants time-slicing: no MPS, but memory limits
     (A100, SLICED, {DRIVER, MPS}, False, Mode.TIMESLICE, DRIVER, None, ()),
     (A100, SLICED, {MPS}, False, Mode.TIMESLICE, FRAMEWORK, None, ()),
-    (A100, SLICED, {MPS}, True, Mode.TIMESLICE, WHOLE, WHOLE, ()),
+    (A100, SLICED, {MPS}, True, Mode.TIMESLICE, WHOLE, WHOLE, (FRAMEWORK,)),
     # --- an administrator wants MIG: a GPU that has no instances is not shared
     (A100, ONLY_MIG, {DRIVER, MPS}, True, Mode.EXCLUSIVE, WHOLE, WHOLE, ()),
     # --- EXCLUSIVE_PROCESS: with MPS it is shared, without one process has it
