@@ -73,15 +73,15 @@ def run_selftest(device: str = "") -> SelfTestDoc:
             hint="Run it on the machine that has the devices.",
         )
     progress = Progress()
-    record = Record(progress.tell)
+    record, book = Record(progress.tell), ProbeBook(data_dir() / PROBES_FILE)
     began = time.monotonic()
     when = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     try:
         with _interruptible(), tempfile.TemporaryDirectory(prefix="jgp-st-") as folder:
             if device in {"", "cpu"}:
-                prove_cpu(record)
+                prove_cpu(record, book)
             if device != "cpu":
-                GPUTest(record, Path(folder), ProbeBook(data_dir() / PROBES_FILE)).run(device)
+                GPUTest(record, Path(folder), book).run(device)
     finally:
         progress.done()
     return SelfTestDoc(

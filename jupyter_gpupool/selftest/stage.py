@@ -24,6 +24,8 @@ from jupyter_gpupool.selftest.holders import Holder
 
 _Answer = TypeVar("_Answer")
 
+#: Memory of a share of less than the whole device, at most, bytes: a limit holds at 8 GiB as it does at 80.
+_MOST_BYTES = 8 << 30
 #: The PID namespace of the host has this name on every Linux.
 _HOST_NAMESPACE = "pid:[4026531836]"
 #: For how long a change may take to be seen, seconds.
@@ -56,8 +58,10 @@ class Stage:
         return any(doc.strength is not Strength.NONE for doc in compute)
 
     def share(self, milli: int) -> ShareOrder:
-        """Return a share with as much of the memory as of the compute."""
+        """Return a share: all memory with all compute, else its part of the memory, but not much."""
         memory = self.device.memory_bytes * milli // WHOLE_MILLI
+        if milli < WHOLE_MILLI:
+            memory = min(memory, _MOST_BYTES)
         return ShareOrder(device_id=self.device.id, compute_milli=milli, memory_bytes=memory)
 
     def holder(self, milli: int) -> Holder:

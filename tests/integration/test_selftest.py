@@ -90,6 +90,8 @@ def test_the_limits_of_this_cpu_hold_when_they_are_exceeded(pool_environment: di
         assert {found[name] for name in ("attach", "memory.past", "release", "kill")} == {PROVED}
         # a machine that is busy with something else cannot tell these
         assert {found[name] for name in ("compute.cap", "two.holders")} <= {PROVED, NOT_POSSIBLE}
+    kept = (data_dir() / PROBES_FILE).read_text()
+    assert "RLIMIT_DATA" in kept
     (torch,) = [each["outcome"] for each in result["claims"] if each["name"] == "memory.past.torch"]
     assert torch == PROVED
 
