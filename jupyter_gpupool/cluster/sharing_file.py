@@ -141,7 +141,7 @@ def _frameworks(item: Placed) -> Iterator[tuple[str, str]]:
         found = _VERSION.fullmatch(str(oldest.value).strip())
         if found is None:
             raise oldest.wrong(f'the oldest version of {name} is “{oldest.value}”; write it as ">=1.7".')
-        yield _SAME.get(name, name), str(found[1])
+        yield _SAME.get(str(name), str(name)), str(found[1])
 
 
 def _placed(node: Any, path: Path) -> Placed:
