@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_gpupool.backends._nvml import NVML
 from jupyter_gpupool.backends.base import (
     Attachment,
     BackendError,
@@ -20,11 +21,15 @@ from jupyter_gpupool.backends.base import (
     ProcessMark,
 )
 from jupyter_gpupool.backends.nvidia.cuda_started import OtherDevice
+from jupyter_gpupool.backends.nvidia.mps.control import MPSControl
+from jupyter_gpupool.backends.nvidia.rungs.mps import MPSRung
 from jupyter_gpupool.backends.procfs import ProcFS
 from jupyter_gpupool.backends.rules import Action, NodeRules, Sharing, SharingRule
 from jupyter_gpupool.core.devices import Health
 from jupyter_gpupool.core.leases import Resource, Strength, Verified
+from jupyter_gpupool.protocol.paths import make_runtime_dir
 from tests.support.fake_gpus import FakeGPUs
+from tests.support.fake_mps import FakeMPS
 from tests.support.gpu_bench import GIB, LEASE, GPUBench, mark, share, told
 
 CAPS = ("soft", "framework caps, use watched")
@@ -365,3 +370,43 @@ def test_only_listed_frameworks_may_time_slice(start: Start) -> None:
         bench.backend.admit(part, {"pytorch": "1.6.0"})
     with pytest.raises(BackendError, match="this one has none"):
         bench.backend.admit(part, {"tensorflow": "2.19"})
+
+
+def test_who_uses_a_gpu_without_a_lease_is_ended_where_that_is_wanted_and_holders_are_not(
+    start: Start,
+) -> None:
+    bench = start("a100", 2, rules=NodeRules(unmanaged=Action.END, grace_seconds=5))
+    with bench.holder() as holder, bench.holder() as stranger:
+        attachment = bench.attach(holder)
+        holder.init(**attachment.environment)
+        stranger.init(CUDA_VISIBLE_DEVICES=bench.gpus.uuid(0))
+        for _ in range(2):
+            bench.clock.now += 6
+            bench.sampler.refresh()
+            first, second = bench.backend.sample([attachment])
+        assert [doc.pid for doc in first.unmanaged] == [stranger.pid]
+        assert first.unmanaged_bytes
+        assert (second.unmanaged, second.unmanaged_bytes) == ([], 0)
+        assert stranger.process.wait(10) == -signal.SIGTERM
+        assert holder.process.poll() is None
+
+
+def test_with_mps_a_gpu_has_one_owner_at_a_time_and_so_many_leases_as_a_server_has_clients(
+    tmp_path: Path,
+) -> None:
+    with FakeGPUs(tmp_path / "gpus").a100(1) as gpus, FakeMPS(tmp_path / "mps") as mps:
+        rules = NodeRules(mps_control=str(mps.program))
+        control, nvml = MPSControl(rules.mps_control), NVML(str(gpus.library))
+        rung = MPSRung(control, make_runtime_dir(), rules, nvml)
+        bench = GPUBench(gpus, rules, more=[rung])
+        [report] = bench.backend.discover()
+        assert (report.sharing, report.one_owner, report.most_leases) == ("mps", True, 60)
+        with bench.holder() as holder:
+            holder.init()
+            attachment = bench.attach(holder)
+            assert "the limits of MPS cannot reach it" in attachment.notices[0]
+            assert told(attachment.isolation)["compute"][:2] == ("none", "time-slicing")
+            assert "CUDA has started in the process already" in attachment.isolation[1].note
+            assert "CUDA_MPS_PIPE_DIRECTORY" not in attachment.environment
+            bench.backend.detach(attachment)
+        bench.close()
