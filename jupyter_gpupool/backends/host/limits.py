@@ -28,7 +28,7 @@ from jupyter_gpupool.backends.cpu_refusals import refuse_foreign
 from jupyter_gpupool.backends.groupplan import plan_groups
 from jupyter_gpupool.backends.host.plan import Node, Used, choose
 from jupyter_gpupool.backends.host.record import HostRecord, dump, load, new_record
-from jupyter_gpupool.backends.host.scope import Scopes
+from jupyter_gpupool.backends.host.scope import Scopes, scope_of
 from jupyter_gpupool.backends.host.words import describe
 from jupyter_gpupool.backends.machine import Machine
 from jupyter_gpupool.backends.rules import HostLimits as Mode
@@ -151,7 +151,7 @@ class HostLimits:
         self, lease_id: str, record: HostRecord, holder: ProcessMark, begin: Callable[[], None]
     ) -> None:
         """Let systemd limit the tree."""
-        record.scope = f"jupyter_gpupool-{lease_id}-{holder.pid}.scope"
+        record.scope = scope_of(lease_id, holder)
         begin()
         tree = self._limits.tree(_name(lease_id), _nothing(), holder)
         try:

@@ -19,7 +19,7 @@ from jupyter_gpupool.backends.cpu_device import CPUDevice
 from jupyter_gpupool.backends.host.limits import HostLimits
 from jupyter_gpupool.backends.host.plan import LEAST_PROCESSES
 from jupyter_gpupool.backends.host.record import load
-from jupyter_gpupool.backends.host.scope import Scopes
+from jupyter_gpupool.backends.host.scope import Scopes, leave_scope
 from jupyter_gpupool.backends.machine import Machine
 from jupyter_gpupool.backends.procfs import ProcFS
 from jupyter_gpupool.backends.rules import HostLimits as Mode
@@ -278,6 +278,22 @@ def test_where_control_groups_are_not_delegated_systemd_makes_a_scope(
     assert machine.units[unit]["CPUQuotaPerSecUSec"] == machine.units[unit]["MemoryMax"] == infinity
     (machine.home / "units.json").write_text("{}")  # its last process ended
     node.host.detach(recorded(larger))
+
+
+def test_a_pool_that_a_limited_kernel_started_leaves_its_scope_and_others_stay(machine: _Systemd) -> None:
+    procfs = ProcFS(machine.home / "proc")
+    directory = machine.home / "proc" / str(os.getpid())
+    directory.mkdir()
+    (directory / "stat").write_text(Path("/proc/self/stat").read_text())
+    (directory / "cgroup").write_text("0::/user.slice/session-3.scope\n")
+    leave_scope(machine.scopes, procfs)
+    assert machine.units == {}
+    (directory / "cgroup").write_text("0::/app.slice/jupyter_gpupool-lease_1-77.scope\n")
+    leave_scope(machine.scopes, procfs)
+    [(unit, limits)] = machine.units.items()
+    assert unit == f"jupyter_gpupool_pool-{os.getpid()}.scope"
+    assert limits["TasksMax"] == str(2**64 - 1)
+    leave_scope(machine.scopes, procfs)
 
 
 def test_where_systemd_refuses_the_process_is_limited_as_without_it(
