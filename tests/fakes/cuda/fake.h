@@ -8,6 +8,7 @@
  *   cuda.context_bytes 67108864      what a context takes
  *   cuda.launch_nanoseconds 2000000  how long the kernel "work" takes on a whole device
  *   cuda.mps 0                       CUDA does not find its daemon
+ *   cuda.mps_limits 0                it is a client, but nothing limits it
  */
 #ifndef FAKE_H
 #define FAKE_H

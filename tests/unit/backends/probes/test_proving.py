@@ -59,6 +59,22 @@ async def test_a_busy_device_is_looked_at_again_until_it_is_idle() -> None:
 
 
 @pytest.mark.asyncio
+async def test_a_busy_device_keeps_no_other_waiting() -> None:
+    done: list[str] = []
+
+    def job(device_id: str, note: Note) -> bool:
+        if device_id == "busy":
+            return False
+        done.append(device_id)
+        return True
+
+    prover = Proving(job, delay_seconds=0.0, retry_seconds=600.0)
+    prover.prove(["busy", "one", "two"])
+    await until(lambda: done == ["one", "two"], what="the others are probed")
+    prover.close()
+
+
+@pytest.mark.asyncio
 async def test_a_probe_that_breaks_off_is_tried_three_times() -> None:
     tries: list[str] = []
 
