@@ -18,6 +18,8 @@ from jupyter_gpupool.protocol.frameworks import TORCH_CONFIG, TORCH_CONFIG_NEW, 
 from jupyter_gpupool.protocol.messages import DeviceCap
 
 _MIB = 2**20
+#: What JAX calls the platform of NVIDIA's GPUs.
+_JAX_ON_GPUS = frozenset({"cuda", "gpu"})
 #: Fractions that differ by less are the same, written with fewer digits.
 _SAME_FRACTION = 0.001
 
@@ -246,8 +248,8 @@ class JAXCap(FrameworkCap):
     def put(self, module: Any, wanted: tuple[DeviceCap, ...]) -> None:
         """See whether JAX has taken its memory already, under other caps than these."""
         self.problem = ""
-        bridge = sys.modules.get("jax._src.xla_bridge")
-        if wanted and wanted != self._put and getattr(bridge, "_backends", None):
+        taken = getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", None) or {}
+        if wanted and wanted != self._put and _JAX_ON_GPUS & set(taken):
             total = format_memory(sum(cap.memory_bytes for cap in wanted))
             self.problem = (
                 f"JAX took its part of the GPU's memory before it could be told of {total}; it follows after "

@@ -190,6 +190,9 @@ def test_jax_can_only_be_told_that_it_is_too_late(caps):
 
     caps.put([cap(20)])
     assert caps.problems == []
+    bridge._backends["cpu"] = object()
+    caps.put([cap(30)])
+    assert caps.problems == []
     bridge._backends["cuda"] = object()
     assert caps.problems == []
     caps.put([cap(40)])
