@@ -164,7 +164,7 @@ def test_without_a_daemon_its_limits_are_silently_nothing(gpus: FakeGPUs, tmp_pa
 
 @pytest.mark.asyncio
 async def test_a_client_waits_while_the_server_is_another_users(
-    gpus: FakeGPUs, mps: FakeMPS, pipes: Path
+    gpus: FakeGPUs, mps: FakeMPS, common: Path
 ) -> None:
     if os.getuid() != 0:
         pytest.skip("only root can be two users")
