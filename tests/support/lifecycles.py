@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_gpupool.backends.procfs import ProcFS
-from jupyter_gpupool.protocol.paths import os_user
+from jupyter_gpupool.protocol.names import ENV_LOCK_DIR, ENV_RUNTIME_DIR
+from jupyter_gpupool.protocol.paths import os_user, private_directory
 from jupyter_gpupool.protocol.tokens import KernelClaim, mint_kernel_token
 from tests.support import whats_there
 from tests.support.limits import in_force, lives
@@ -165,11 +166,13 @@ class Lifecycles:
     def start(self) -> None:
         """Start the service and its agent."""
         self.pool.arguments += _SERVICE
+        private_directory(self.pool.runtime, variable=ENV_RUNTIME_DIR)
+        self._launch_agent()  # both take a while to start, so they do it together
         self.pool.start(wait=False)
         wait_for(self.pool._answers, "the service to answer")
-        self._start_agent()
+        self.pool.wait_joined()
 
-    def _start_agent(self) -> None:
+    def _launch_agent(self) -> None:
         with self._log.open("ab") as log:
             self._agent = subprocess.Popen(
                 [sys.executable, "-m", "tests.support.agent_process", json.dumps(self._settings)],
@@ -180,14 +183,14 @@ class Lifecycles:
                 stderr=log,
                 start_new_session=True,
             )
-        self.pool.wait_joined()
 
     def kill_agent(self) -> None:
         """Kill the agent, and start the next."""
         assert self._agent is not None
         self._agent.kill()
         self._agent.wait(20)
-        self._start_agent()
+        self._launch_agent()
+        self.pool.wait_joined()
 
     def kill_service(self) -> None:
         """Kill the service, and start it again."""
@@ -346,7 +349,7 @@ class Lifecycles:
     def whats_there(self) -> dict[str, set[str]]:
         """List everything that a pool could leave behind."""
         runtime = self.pool.runtime
-        lock = Path(self.pool.environment["JUPYTER_GPUPOOL_LOCK_DIR"])
+        lock = Path(self.pool.environment[ENV_LOCK_DIR])
         survivors = {pid for pid in self.survivors if lives(pid)}
         return {
             "processes": whats_there.processes(runtime, besides={*self.own_pids, *survivors}),
