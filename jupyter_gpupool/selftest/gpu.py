@@ -65,6 +65,9 @@ class GPUTest:
             if not devices:
                 why = backend.problem() or "there is none"
                 self._record.on("GPU").impossible("gpu", "GPUs are found, shared and isolated", why)
+            elif not chosen:
+                names = ", ".join(device.name for device in devices)
+                self._record.on(only).impossible("device", ALL, f"there is no such device; there are {names}")
             for device in chosen:
                 try:
                     self._device(backend, device, locks)

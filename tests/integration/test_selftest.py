@@ -19,7 +19,7 @@ from jupyter_gpupool.cluster.locks import DeviceLocks
 from jupyter_gpupool.core.leases import Resource
 from jupyter_gpupool.protocol.paths import data_dir
 from jupyter_gpupool.selftest.gpu_claims import processes_in
-from tests.support.fake_cuda import CUDAHolder
+from tests.support.fake_cuda import FAKES, CUDAHolder
 from tests.support.fake_gpus import FakeGPUs
 from tests.support.fake_mps import FakeMPS
 
@@ -49,6 +49,11 @@ def without_torch(environment: Mapping[str, str], folder: Path) -> dict[str, str
     stand_in.mkdir(parents=True)
     (stand_in / "__init__.py").write_text("class cuda:\n    is_available = staticmethod(lambda: False)\n")
     return {**environment, "PYTHONPATH": str(stand_in.parent)}
+
+
+def with_torch(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a machine whose PyTorch allocates from the fake CUDA."""
+    return {**environment, "PYTHONPATH": str(FAKES.with_name("torch_on_cuda"))}
 
 
 @contextmanager
@@ -103,7 +108,7 @@ def test_limits_by_mps_and_time_slicing_are_told_apart(
     gpus = FakeGPUs(tmp_path / "gpus").a100(1).set("cuda.launch_nanoseconds", 20_000_000)
     with FakeMPS(tmp_path / "mps") as mps:
         environment = {**pool_environment, **gpus.environment(), "PATH": mps.environment()["PATH"]}
-        result = selftest("--device", "cuda0", environment=without_torch(environment, tmp_path))
+        result = selftest("--device", "cuda0", environment=with_torch(environment))
         assert not mps.processes()
     limited = outcomes(result, "cuda0", "mps")
     assert {limited[name] for name in ("attach", "memory.under", "memory.past.driver", "kill")} == {PROVED}
@@ -112,6 +117,7 @@ def test_limits_by_mps_and_time_slicing_are_told_apart(
     assert {sliced[name] for name in ("attach", "memory.watch", "compute.equal", "kill")} == {PROVED}
     assert {sliced[name] for name in ("memory.past.driver", "compute.cap")} == {NOT_POSSIBLE}
     assert {limited["release"], sliced["release"]} == {PROVED}
+    assert {limited["memory.past.torch"], sliced["memory.past.torch"]} == {PROVED}
     proof = ProbeBook(data_dir() / PROBES_FILE).result(gpus.uuid(0), "615.71", "mps")
     assert proof is not None
     assert proof.proves(Resource.MEMORY)
