@@ -36,7 +36,7 @@ def measure(report: Report) -> None:
     for needed in ("torch", "sklearn"):
         if importlib.util.find_spec(needed) is None:
             raise CouldNotMeasure(f"the training loop needs {needed}, which is not installed.")
-    processes, rounds, passes = (2, 2, 10) if report.quick else (6, 8, 40)
+    processes, rounds, passes = (2, 2, 10) if report.quick else (6, 8, 25)
     firsts = [("inside", "outside")[number % 2] for number in range(processes)]
     with world() as environment, serving(environment, "--embedded"):
         taken = [_trained(environment, first, rounds, passes) for first in firsts]
