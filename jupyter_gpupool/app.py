@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from jupyter_core.application import JupyterApp, base_aliases, base_flags
-from traitlets import Bool, Float, Int, Unicode
+from traitlets import Bool, Float, Int, TraitError, Unicode
 from traitlets.config import Config
 
 from jupyter_gpupool._version import version
@@ -61,6 +61,9 @@ class _App(JupyterApp):  # type: ignore[misc]
             status = self.run()
         except GPUPoolError as error:
             print(f"jupyter gpupool: {error}", file=sys.stderr)  # noqa: T201 - this is a command
+            status = 1
+        except TraitError as error:
+            print(f"jupyter gpupool: {error} See “jupyter gpupool config”.", file=sys.stderr)  # noqa: T201
             status = 1
         except (KeyboardInterrupt, BrokenPipeError):
             status = 130

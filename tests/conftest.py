@@ -6,8 +6,13 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from jupyter_gpupool.protocol import names
+
+# How long an example takes says something about the machine, and nothing about the code.
+settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any-machine")
 
 pytest_plugins = ["pytest_jupyter.jupyter_server"]
 

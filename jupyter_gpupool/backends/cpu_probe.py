@@ -115,7 +115,7 @@ def probe_cpu(
         finally:
             hand.close()
             backend.detach(attachment)
-    return {doc.mechanism: _result(doc, saw) for doc, saw in seen if saw.held is not None}
+    return {doc.mechanism: result_of(doc, saw) for doc, saw in seen if saw.held is not None}
 
 
 _EXCEED = (Resource.MEMORY, Resource.COMPUTE)
@@ -127,7 +127,8 @@ def _exceed(hand: Hand, device: DeviceReport, doc: IsolationDoc) -> Seen:
     return exceed_compute(hand, device, doc.mechanism)
 
 
-def _result(doc: IsolationDoc, seen: Seen) -> ProbeResult:
+def result_of(doc: IsolationDoc, seen: Seen) -> ProbeResult:
+    """Return what is kept of one exceeded limit."""
     if seen.held:
         return probed_now([doc.resource], {}, seen.sentence)
     return probed_now([], {doc.resource: seen.sentence}, seen.sentence)

@@ -75,15 +75,24 @@ class EmulatedBackend(Backend):
         Makes another course of the telemetry.
     clock : callable
         Monotonic seconds.
+    prefix : str
+        What their names begin with: beside real devices they need others.
     """
 
-    def __init__(self, spec: str, *, seed: int = 0, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        spec: str,
+        *,
+        seed: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+        prefix: str = "cuda",
+    ) -> None:
         self._seed, self._clock = seed, clock
         self._procfs = ProcFS()
         self._devices: dict[str, _Device] = {}
         for index, model in enumerate(parse_emulation(spec)):
             made = _Device(
-                id=f"GPU-{uuid.uuid5(_NAMESPACE, f'{spec}#{index}')}", name=f"cuda{index}", model=model
+                id=f"GPU-{uuid.uuid5(_NAMESPACE, f'{spec}#{index}')}", name=f"{prefix}{index}", model=model
             )
             self._devices[made.id] = made
 

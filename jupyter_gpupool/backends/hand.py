@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -97,9 +98,8 @@ class Hand:
         return self._process.poll() is None
 
     def kill(self) -> None:
-        """End it as a crash would, and reap it."""
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
+        """End it and its children as a crash would, and reap it."""
+        self._kill_all()
         self._process.wait(timeout=_END_SECONDS)
 
     def close(self) -> None:
@@ -119,9 +119,14 @@ class Hand:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
+            self._kill_all()
         self.close()
+
+    def _kill_all(self) -> None:
+        """Kill everything in its session, while its number is still its own."""
+        with contextlib.suppress(ProcessLookupError):
+            if self._process.poll() is None:
+                os.killpg(self.pid, signal.SIGKILL)
 
     @property
     def _stdin(self) -> Any:

@@ -105,15 +105,19 @@ class Proving:
 
     def _run(self) -> None:
         self._rest(self._delay_seconds)
+        tried: set[str] = set()
         while (device_id := self._next()) is not None:
             done = self._try(device_id)
             with self._changed:
                 self._current, self._hands = "", []
                 if not done:
                     self._wanted.append(device_id)
+                    tried.add(device_id)
                 self._changed.notify_all()
-            if not done:
+                all_tried = bool(self._wanted) and tried.issuperset(self._wanted)
+            if all_tried:
                 self._rest(self._retry_seconds)
+                tried.clear()
 
     def _next(self) -> str | None:
         """Take the next device; None, and the end of the thread, when there is none."""

@@ -55,7 +55,9 @@ def make_backends(
     if emulate_beside or not emulate.strip():
         probes = ProbeBook(data_dir() / PROBES_FILE)
         real = [make_nvidia(rules or NodeRules(), runtime, probes=probes), CPUBackend(book=probes)]
-    return [EmulatedBackend(emulate.strip()), *real] if emulate.strip() else real
+    if not emulate.strip():
+        return real
+    return [EmulatedBackend(emulate.strip(), prefix="emulated" if real else "cuda"), *real]
 
 
 def make_nvidia(

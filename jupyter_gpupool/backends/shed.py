@@ -7,14 +7,19 @@ off what that kernel's lease put on, and nothing where there is no lease.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 
 from jupyter_gpupool.backends import leasegroups
+from jupyter_gpupool.backends.base import LimitNotInForce
 from jupyter_gpupool.backends.cgroups import ControlGroups
 from jupyter_gpupool.backends.cpu_isolation import THREAD_VARIABLES
+from jupyter_gpupool.backends.host.scope import Scopes, leave_scope
 from jupyter_gpupool.backends.procfs import ProcFS
 from jupyter_gpupool.backends.rlimits import data_limits, set_soft_data_limit
 from jupyter_gpupool.protocol.names import ENV_LEASE
+
+logger = logging.getLogger(__name__)
 
 
 def shed_inherited_limits() -> str:
@@ -32,6 +37,10 @@ def shed_inherited_limits() -> str:
         os.environ.pop(variable, None)
     set_soft_data_limit(os.getpid(), data_limits(os.getpid())[1])
     leasegroups.leave_ours(ControlGroups(), os.getpid())
+    try:
+        leave_scope(Scopes(), ProcFS())
+    except LimitNotInForce as error:
+        logger.warning("This pool stays in the scope of the kernel that started it: %s", error)
     every = range(os.cpu_count() or 1)
     for thread in ProcFS().threads(os.getpid()):
         with contextlib.suppress(OSError):  # what a cpuset forbids stays forbidden

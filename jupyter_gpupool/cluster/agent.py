@@ -155,6 +155,9 @@ class _Agent:
                 await self._serve()
         finally:
             await self._socket.close()
+            if self._socket_path.parent != self._settings.runtime:  # it is there for the socket only
+                with contextlib.suppress(OSError):
+                    self._socket_path.parent.rmdir()
             await self._desk.close()
             await self._hands.do(self._inventory.close)
             self._hands.close()

@@ -328,10 +328,11 @@ class HolderDesk:
     async def _detach(self, record: HolderRecord) -> bool:
         """Take limits away; tell whether nothing is left."""
         try:
-            await self._hands.do(self._limits.detach, record)
-        except NoSuchDevice as error:
-            logger.warning("Lease %s: %s Its record is removed.", record.lease_id, error)
-            await self._hands.do(self._limits.forget, record)
+            try:
+                await self._hands.do(self._limits.detach, record)
+            except NoSuchDevice as error:
+                logger.warning("Lease %s: %s Its record is removed.", record.lease_id, error)
+                await self._hands.do(self._limits.forget, record)
         except (GPUPoolError, OSError) as error:
             logger.error(
                 "Lease %s cannot be detached from %s", record.lease_id, record.holder, exc_info=error

@@ -94,7 +94,8 @@ class Inventory:
         chosen = [known.get(share.device_id) for share in shares]
         if not chosen or any(it is None or it.emulated or it.kind is DeviceKind.CPU for it in chosen):
             return None
-        gpus = {device.parent_id or device.id for device in self.devices if device.kind is not DeviceKind.CPU}
+        real = [it for it in self.devices if it.kind is not DeviceKind.CPU and not it.emulated]
+        gpus = {device.parent_id or device.id for device in real}
         milli = sum(
             share.compute_milli * (1000 if device is None else device.parent_milli) / 1000
             for share, device in zip(shares, chosen, strict=True)

@@ -97,9 +97,10 @@ class Limits:
             begun=True,
         )
         try:
+            # first the node: a limit of the device may be one of the control group that the holder is in
+            record.beside = self._attach_beside(record, order.shares)
             for share in order.shares:
                 record.attachments.append(self._attach_share(record, share))
-            record.beside = self._attach_beside(record)
             record.begun = False
             self._book.save(record)
         except BaseException:
@@ -121,9 +122,9 @@ class Limits:
 
         return note
 
-    def _attach_beside(self, record: HolderRecord) -> Attachment | None:
+    def _attach_beside(self, record: HolderRecord, shares: list[ShareOrder]) -> Attachment | None:
         """Limit the node's processor and memory beside the shares, where that is wanted."""
-        part = self._part(record.attachments)
+        part = self._inventory.part(shares)
         if self._beside is None or part is None:
             return None
 
@@ -131,10 +132,6 @@ class Limits:
             self._book.save(msgspec.structs.replace(record, beside=attachment))
 
         return call(self._beside.attach, record.lease_id, part, record.holder, note)
-
-    def _part(self, attachments: list[Attachment]) -> float | None:
-        """Return which part of this node's devices the shares are; None where the node is not limited."""
-        return self._inventory.part([attachment.share for attachment in attachments])
 
     def _undo(self, record: HolderRecord) -> None:
         """Undo what was begun; what cannot be undone now is left over."""
@@ -180,7 +177,7 @@ class Limits:
         return resized
 
     def _resize_beside(self, record: HolderRecord, attachments: list[Attachment]) -> Attachment | None:
-        part = self._part(attachments)
+        part = self._inventory.part([attachment.share for attachment in attachments])
         if self._beside is None or record.beside is None or part is None:
             return record.beside
         return call(self._beside.resize, record.beside, part)
@@ -265,7 +262,7 @@ class Limits:
         BackendError
             If something could not be restored; the record stays, so that it can be tried again.
         """
-        for attachment in record.all:
+        for attachment in reversed(record.all):
             self._detach_one(record, attachment)
         self._book.remove(record.lease_id)
 
@@ -276,7 +273,9 @@ class Limits:
             call(self._beside.detach, attachment)
 
     def forget(self, record: HolderRecord) -> None:
-        """Remove a record whose devices this node does not have any more."""
+        """Remove a record whose devices this node does not have any more; the node itself it still has."""
+        if record.beside is not None:
+            self._detach_one(record, record.beside)
         self._book.remove(record.lease_id)
 
 

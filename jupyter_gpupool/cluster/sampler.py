@@ -16,6 +16,7 @@ import msgspec
 from jupyter_gpupool.cluster.desk import HolderDesk
 from jupyter_gpupool.cluster.hands import Hands
 from jupyter_gpupool.cluster.inventory import Inventory
+from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.protocol.messages import (
     DeviceSample,
     DevicesReport,
@@ -85,7 +86,7 @@ class Sampler:
         self._desk.changed.set()
 
     async def _look(self) -> None:
-        if time.monotonic() - self._refreshed_at >= REFRESH_SECONDS:
+        if time.monotonic() - self._refreshed_at >= self._refresh_seconds():
             self._refreshed_at = time.monotonic()
             if await self._hands.do(self._inventory.refresh):
                 self._report(DevicesReport(devices=list(self._inventory.devices)))
@@ -94,18 +95,14 @@ class Sampler:
         attachments = [attachment for record in self._desk.records for attachment in record.attachments]
         devices = await self._hands.do(self._inventory.sample, attachments)
         sample = SampleReport(devices=devices, leases=leases)
-        if self._worth_telling(sample, time.monotonic() - self._told_at):
+        if worth_telling(self._told, sample, time.monotonic() - self._told_at):
             self._told, self._told_at = sample, time.monotonic()
             self._report(sample)
 
-    def _worth_telling(self, sample: SampleReport, passed_seconds: float) -> bool:
-        """Tell whether the pool should hear of a sample; the readings of a GPU are many, and ride along."""
-        told = self._told
-        if told is None or _ids(told) != _ids(sample) or passed_seconds >= TELL_SECONDS:
-            return True
-        if passed_seconds < LEAST_SECONDS and any(device.metrics for device in sample.devices):
-            return False
-        return _noticeable(told, sample)
+    def _refresh_seconds(self) -> float:
+        """Return how often to look for devices: real ones may begin to fail, and that cannot wait."""
+        gpus = any(it.kind is not DeviceKind.CPU and not it.emulated for it in self._inventory.devices)
+        return LEAST_SECONDS if gpus else REFRESH_SECONDS
 
     async def _pause(self) -> None:
         """Wait; a holder that comes or goes ends the wait."""
@@ -121,6 +118,25 @@ class Sampler:
         except TimeoutError:
             return
         await asyncio.sleep(min(self._seconds, 0.2))
+
+
+def worth_telling(told: SampleReport | None, sample: SampleReport, passed_seconds: float) -> bool:
+    """Tell whether the pool should hear of a sample; the readings of a GPU are many, and ride along.
+
+    Parameters
+    ----------
+    told : SampleReport or None
+        What it heard last; None for nothing.
+    sample : SampleReport
+        What was measured now.
+    passed_seconds : float
+        Since it was told.
+    """
+    if told is None or _ids(told) != _ids(sample) or passed_seconds >= TELL_SECONDS:
+        return True
+    if passed_seconds < LEAST_SECONDS and any(device.metrics for device in sample.devices):
+        return False
+    return _noticeable(told, sample)
 
 
 def _ids(sample: SampleReport) -> tuple[set[str], set[str]]:

@@ -214,7 +214,7 @@ class Want:
     Attributes
     ----------
     compute_milli : int
-        Thousandths of one device, 1 to 1000.
+        Thousandths of one device, 1 to 1000; of a GPU, where an instance of one is granted.
     memory_bytes : int or None
         Bytes of its memory; None for the same fraction as of compute.
     kind : DeviceKind or None

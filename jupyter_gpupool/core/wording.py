@@ -78,8 +78,8 @@ def describe_largest(ledger: Ledger, want: Want, devices: Sequence[Device]) -> t
         milli = max(it.parent_milli for it in devices)
         if not milli:
             return "no MIG instance says which part of a GPU it is", "Ask for memory, or for one by its name."
-        most = f"{describe_part(milli)} ({format_compute(milli)})"
-        return f"the largest MIG instance is {describe_part(milli)}", f"Ask for at most {most}."
+        part = describe_part(milli)
+        return f"the largest MIG instance is {part}", f"Ask for at most {format_compute(milli)} of a GPU."
     largest = max(enough, key=lambda it: it.memory_bytes)
     memory = format_memory(largest.memory_bytes)
     that = " with that much compute" if len(enough) < len(devices) else ""
@@ -96,8 +96,7 @@ def describe_withheld(ledger: Ledger, account: Account) -> str:
     if why is Withheld.TAKEN and device is not None:
         return f"{name} is managed by {device.taken_by}"
     if why is Withheld.FAILED and device is not None:
-        reason = f": {device.health_reason.rstrip('.')}" if device.health_reason else ""
-        return f"{name} has failed{reason}; it is offered again when it is healthy"
+        return f"{name} has failed{because(device.health_reason)}; it is offered again when it is healthy"
     if why is Withheld.QUARANTINED:
         gone = ", ".join(account.overdue)
         return f"{name} is quarantined: its agent has not confirmed the end of lease {gone}"
@@ -162,6 +161,14 @@ def describe_lease(ledger: Ledger, lease: Lease) -> str:
     more = f" and {len(lease.shares) - _LISTED} more" if len(lease.shares) > _LISTED else ""
     each = " each" if len(lease.shares) > 1 else ""
     return f"{format_compute(share.compute_milli)}{each} of {', '.join(names)}{more}"
+
+
+def because(sentence: str) -> str:
+    """Write a sentence as the end of another: ": the driver reported XID 79", or nothing."""
+    clause = sentence.rstrip(".")
+    if clause[1:2].islower() or clause[1:2] == " ":
+        clause = clause[0].lower() + clause[1:]
+    return f": {clause}" if clause else ""
 
 
 def plural(count: int, one: str, many: str) -> str:

@@ -13,7 +13,7 @@ from jupyter_gpupool.kernel.acquire import Acquisition
 from jupyter_gpupool.kernel.cuda import cuda_started, late_sentence, restart_gives_more
 from jupyter_gpupool.kernel.lease import Lease
 from jupyter_gpupool.kernel.notices import tell
-from jupyter_gpupool.kernel.process import label, this_process
+from jupyter_gpupool.kernel.process import Process, label, this_process
 from jupyter_gpupool.kernel.progress import waiting_line
 from jupyter_gpupool.protocol.documents import (
     DeviceDoc,
@@ -89,13 +89,18 @@ def _acquire(body: LeaseRequest) -> Lease:
     """Send a request, and see it through."""
     process = this_process()
     process.living()
-    if body.kind is not DeviceKind.CPU and cuda_started() and restart_gives_more(process.client.devices()):
-        tell(late_sentence())
+    _tell_if_late(process, body.kind)
     body.holder = HolderRequest(key=process.key, label=label())
     doc, settings = Acquisition(process.client, waiting_line()).request(body)
     lease = Lease(process, doc, settings)
     process.hold(lease)
     return lease
+
+
+def _tell_if_late(process: Process, kind: DeviceKind | None) -> None:
+    """Say that a restart would give more, where CUDA is initialised already; the request goes on."""
+    if kind is not DeviceKind.CPU and cuda_started() and restart_gives_more(process.client.devices()):
+        tell(late_sentence())
 
 
 def _wait_seconds(wait: str | float | bool | None) -> float | None:

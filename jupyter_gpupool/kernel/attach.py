@@ -136,6 +136,8 @@ class AppliedSettings:
         with self._lock:
             self._given, self._frameworks = dict(reply.environment), dict(frameworks or {})
             for name, value in applied(self._given, self._without(), self._frameworks).items():
+                if value == str(reply.threads) and _is_lower(os.environ.get(name, ""), value):
+                    continue  # a count of threads that the user has set lower
                 self._before.setdefault(name, os.environ.get(name))
                 self._set[name] = os.environ[name] = value
             self._threads.apply(reply.threads)
@@ -203,6 +205,11 @@ class AppliedSettings:
         """Change a variable of ours, unless the user has changed it."""
         if os.environ.get(name) == self._set[name]:
             self._set[name] = os.environ[name] = value
+
+
+def _is_lower(theirs: str, ours: str) -> bool:
+    """Tell whether a number that somebody wrote is lower than ours."""
+    return theirs.isdigit() and 0 < int(theirs) < int(ours)
 
 
 def _resized(cap: DeviceCap, first: ShareDoc, share: ShareDoc) -> DeviceCap:

@@ -52,6 +52,9 @@ class Followed(Protocol):
     def heard(self, doc: LeaseDoc, known: LeaseDoc) -> bool:
         """Take over what the pool said to who knew ``known``; False when it is old news, or our own doing."""
 
+    def leftover(self) -> str:
+        """Say what this process keeps of the device after the end; empty when that is nothing."""
+
     def ended(self, doc: LeaseDoc | None) -> bool:
         """Note that it is over; False when that is our own doing."""
 
@@ -191,7 +194,8 @@ class Companion:
         if doc.state in _OVER:
             if lease.ended(doc):
                 self._board.open()
-                self._say(f"The lease on {share_of(doc)} ended: {why_ended(doc)}. {_ASK_ANEW}")
+                rest = lease.leftover() or _ASK_ANEW
+                self._say(f"The lease on {share_of(doc)} ended: {why_ended(doc)}. {rest}")
             self.leave(lease.id)
             return
         if not lease.heard(doc, known):

@@ -61,6 +61,14 @@ def restart_gives_more(devices: Iterable[DeviceDoc]) -> bool:
     return len(cuda) > 1 or any(device.sharing in _READ_ONCE for device in cuda)
 
 
+def leftover_sentence(device: str) -> str:
+    """Say what a process that has initialised CUDA keeps of a device after its lease is over."""
+    return (
+        f"CUDA still holds memory of {device} in this process, which counts as use without a lease: restart "
+        "the kernel to give it back."
+    )
+
+
 def late_sentence() -> str:
     """Say what a request of a process that has initialised CUDA still gets, and what would give more."""
     return (

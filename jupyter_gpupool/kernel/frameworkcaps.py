@@ -7,6 +7,7 @@ them off again. What it may raise is the framework's own; `caps` turns that into
 from __future__ import annotations
 
 import abc
+import functools
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -17,6 +18,8 @@ from jupyter_gpupool.protocol.frameworks import TORCH_CONFIG, TORCH_CONFIG_NEW, 
 from jupyter_gpupool.protocol.messages import DeviceCap
 
 _MIB = 2**20
+#: What JAX calls the platform of NVIDIA's GPUs.
+_JAX_ON_GPUS = frozenset({"cuda", "gpu"})
 #: Fractions that differ by less are the same, written with fewer digits.
 _SAME_FRACTION = 0.001
 
@@ -134,6 +137,8 @@ class TensorFlowCap(FrameworkCap):
     def __init__(self) -> None:
         super().__init__()
         self._before: dict[int, Any] = {}
+        self._capped: list[Any] = []
+        self._set_memory_growth: Any = None
 
     def put(self, module: Any, wanted: tuple[DeviceCap, ...]) -> None:
         """Configure each device's one logical device."""
@@ -141,13 +146,15 @@ class TensorFlowCap(FrameworkCap):
         config = module.config
         devices = config.list_physical_devices("GPU")
         caps = indexed(wanted, [""] * len(devices))
+        self._capped = [devices[index] for index in caps]
         for index, cap in caps.items():
             self._before.setdefault(index, config.get_logical_device_configuration(devices[index]))
             limit = config.LogicalDeviceConfiguration(memory_limit=cap.memory_bytes // _MIB)
             self._configure(config, devices[index], [limit], cap)
         for index in self._before.keys() - caps.keys():
-            before = self._before.pop(index) or [config.LogicalDeviceConfiguration()]
-            self._configure(config, devices[index], before, None)
+            # no logical device is one with all memory
+            self._configure(config, devices[index], self._before.pop(index) or [], None)
+        self._let_memory_grow(config.experimental)
 
     def _configure(self, config: Any, device: Any, logical: list[Any], cap: DeviceCap | None) -> None:
         try:
@@ -157,6 +164,22 @@ class TensorFlowCap(FrameworkCap):
             self.problem = (
                 f"TensorFlow uses its GPU already and can no longer {to}; it follows after a kernel restart."
             )
+
+    def _let_memory_grow(self, experimental: Any) -> None:
+        """Accept ``set_memory_growth`` for capped devices, as many notebooks call it.
+
+        TensorFlow raises an error where a limit stands; there memory grows already, by
+        ``TF_FORCE_GPU_ALLOW_GROWTH``.
+        """
+        if self._capped and self._set_memory_growth is None:
+            original = self._set_memory_growth = experimental.set_memory_growth
+
+            def set_memory_growth(device: Any, enable: bool) -> Any:
+                return None if device in self._capped else original(device, enable)
+
+            experimental.set_memory_growth = set_memory_growth
+        elif not self._capped and self._set_memory_growth is not None:
+            experimental.set_memory_growth, self._set_memory_growth = self._set_memory_growth, None
 
 
 class CuPyCap(FrameworkCap):
@@ -169,16 +192,19 @@ class CuPyCap(FrameworkCap):
         self._before: dict[int, int] = {}
 
     def put(self, module: Any, wanted: tuple[DeviceCap, ...]) -> None:
-        """Set the pool's limit."""
+        """Set the pool's limit; a lower one of the user's own stays."""
         pool = module.get_default_memory_pool()
         caps = indexed(wanted, [""])
         for index, cap in caps.items():
             if index not in self._before:
-                self._before[index] = self._on(module, index, pool.get_limit)
-            self._on(module, index, lambda size=cap.memory_bytes: pool.set_limit(size=size))
+                now = self._on(module, index, pool.get_limit)
+                # where it is the cap, the pool has read it in our variable
+                self._before[index] = 0 if now == cap.memory_bytes else now
+            size = min(self._before[index] or cap.memory_bytes, cap.memory_bytes)
+            self._on(module, index, functools.partial(pool.set_limit, size=size))
         for index in self._before.keys() - caps.keys():
             before = self._before.pop(index)
-            self._on(module, index, lambda size=before: pool.set_limit(size=size))
+            self._on(module, index, functools.partial(pool.set_limit, size=before))
 
     def _on(self, module: Any, index: int, do: Any) -> Any:
         """Do something for a device; the first is the current one, and naming it would initialise CUDA."""
@@ -222,8 +248,8 @@ class JAXCap(FrameworkCap):
     def put(self, module: Any, wanted: tuple[DeviceCap, ...]) -> None:
         """See whether JAX has taken its memory already, under other caps than these."""
         self.problem = ""
-        bridge = sys.modules.get("jax._src.xla_bridge")
-        if wanted and wanted != self._put and getattr(bridge, "_backends", None):
+        taken = getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", None) or {}
+        if wanted and wanted != self._put and _JAX_ON_GPUS & set(taken):
             total = format_memory(sum(cap.memory_bytes for cap in wanted))
             self.problem = (
                 f"JAX took its part of the GPU's memory before it could be told of {total}; it follows after "

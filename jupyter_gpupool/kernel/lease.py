@@ -21,7 +21,9 @@ from jupyter_gpupool.core.leases import LeaseState
 from jupyter_gpupool.core.shares import WHOLE_MILLI, parse_compute, parse_memory
 from jupyter_gpupool.kernel import render
 from jupyter_gpupool.kernel.attach import AppliedSettings
+from jupyter_gpupool.kernel.cuda import cuda_started, leftover_sentence
 from jupyter_gpupool.kernel.errors import NotHolder
+from jupyter_gpupool.kernel.notices import tell
 from jupyter_gpupool.kernel.threads import usable_cores
 from jupyter_gpupool.kernel.words import share_of
 from jupyter_gpupool.protocol.documents import IsolationDoc, LeaseDoc
@@ -200,6 +202,12 @@ class Lease:
             self._over()
         finally:
             self._releasing = False
+        if sentence := self.leftover():
+            tell(sentence)
+
+    def leftover(self) -> str:
+        """Say what this process keeps of the device after the end; empty when that is nothing."""
+        return leftover_sentence(self.device) if self.kind is DeviceKind.CUDA and cuda_started() else ""
 
     def _ask(self) -> LeaseDoc:
         """Read the lease; the first time, once the pool has heard that this process is attached."""

@@ -248,7 +248,7 @@ def pool(doc: PoolDoc, here: Iterable[str]) -> Rendering:
         ]
         parts.append(Table("Queue", ("position", "", "reason", "waited"), rows))
     told = [f"…{lease.id[-8:]}: {notice}" for lease in doc.leases if lease.mine for notice in lease.notices]
-    return tables(parts, [*told, *device_notes(doc.devices), *doc.warnings])
+    return tables(parts, [*told, *doc.warnings])
 
 
 def usage(docs: Sequence[UsageDoc]) -> Rendering:

@@ -359,35 +359,6 @@ class HeldDoc(msgspec.Struct, kw_only=True):
     week_hours: float
 
 
-class QuotaDoc(msgspec.Struct, kw_only=True):
-    """One limit that an owner is under."""
-
-    #: The group whose limit it is, for the sum over it; empty for the owner's own.
-    group: str = ""
-    #: ``compute`` (devices), ``memory`` (bytes), ``leases``, or ``hours_per_week`` (device-hours).
-    what: str
-    #: None where all kinds count together (leases).
-    kind: DeviceKind | None = None
-    limit: float
-    used: float
-    left: float
-
-
-class HeldDoc(msgspec.Struct, kw_only=True):
-    """How an owner stands with one kind of device; devices may be fractions."""
-
-    kind: DeviceKind
-    held_devices: float
-    #: What is theirs before any surplus is shared out.
-    deserved_devices: float
-    #: The same with their part of the surplus, as far as they ask for it now.
-    fair_devices: float
-    #: Device-hours that count when the queue is ordered: halved with each half-life.
-    faded_hours: float
-    #: Device-hours in this calendar week.
-    week_hours: float
-
-
 class UsageDoc(msgspec.Struct, kw_only=True):
     """What one owner has used: device-seconds (thousandths of a device x seconds / 1000)."""
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 TORCH_CONFIG, TORCH_CONFIG_NEW = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
 #: The setting among them that caps a process, as a part of the device's memory.
 TORCH_FRACTION = "per_process_memory_fraction"
-#: The oldest PyTorch that knows it: earlier ones refuse to start CUDA when they find it.
-TORCH_SINCE = (2, 10)
+#: The oldest PyTorch that surely knows it (it came after 2.9): others refuse to start CUDA with it.
+TORCH_SINCE = (2, 11)
 #: JAX: the part of the device that its allocator takes. It refuses to start when both names are set.
 XLA_FRACTION, XLA_FRACTION_NEW = "XLA_PYTHON_CLIENT_MEM_FRACTION", "XLA_CLIENT_MEM_FRACTION"
 #: CuPy: bytes, or a percentage of the device ("80%").

@@ -92,12 +92,12 @@ _METRICS = (
     _fast("power_watts", "W", "power drawn"),
     # load
     _fast("memory_utilization_percent", "%", "time in which memory was read or written"),
-    _fast("encoder_percent", "%", "use of the video encoders"),
-    _fast("decoder_percent", "%", "use of the video decoders"),
-    _fast("jpeg_percent", "%", "use of the JPEG decoders"),
-    _fast("optical_flow_percent", "%", "use of the optical flow engines"),
+    _slow("encoder_percent", "%", "use of the video encoders"),
+    _slow("decoder_percent", "%", "use of the video decoders"),
+    _slow("jpeg_percent", "%", "use of the JPEG decoders"),
+    _slow("optical_flow_percent", "%", "use of the optical flow engines"),
     _fast("processes", "", "processes that use it"),
-    _fast("performance_state", "", "performance state, from 0 (fastest) to 15"),
+    _slow("performance_state", "", "performance state, from 0 (fastest) to 15"),
     # memory
     _fast("memory_total_bytes", "bytes", "all its memory"),
     _fast("memory_free_bytes", "bytes", "memory that nobody uses"),
@@ -105,10 +105,10 @@ _METRICS = (
     _slow("bar1_used_bytes", "bytes", "BAR1 window in use"),
     _slow("bar1_total_bytes", "bytes", "BAR1 window"),
     # clocks
-    _fast("graphics_clock_hertz", "Hz", "clock of the graphics engine"),
+    _slow("graphics_clock_hertz", "Hz", "clock of the graphics engine"),
     _fast("sm_clock_hertz", "Hz", "clock of the multiprocessors"),
     _fast("memory_clock_hertz", "Hz", "clock of the memory"),
-    _fast("video_clock_hertz", "Hz", "clock of the video engines"),
+    _slow("video_clock_hertz", "Hz", "clock of the video engines"),
     _slow("sm_clock_limit_hertz", "Hz", "highest clock of the multiprocessors"),
     _slow("memory_clock_limit_hertz", "Hz", "highest clock of the memory"),
     # why clocks are low
@@ -167,7 +167,7 @@ _METRICS = (
     _count("nvlink_recoveries", "NVLinks that had to be brought up again"),
     # what the driver says of it
     _slow("recovery_action", "", "what the driver asks for: 0 nothing, 1 reset, 2 reboot, 3 drain peers, …"),
-    _slow("fabric_state", "", "NVSwitch fabric: 1 not started, 2 in progress, 3 completed"),
+    _slow("fabric_state", "", "joining the NVSwitch fabric: 1 not started, 2 in progress, 3 completed"),
     _slow("fabric_status", "", "NVML's return code for joining the fabric; 0 is good"),
     _slow("fabric_bandwidth_degraded", "", _FLAG + "the fabric runs below its bandwidth"),
     _fast("xid_events", "", "XID errors since the agent started", Kind.COUNTER),

@@ -14,10 +14,12 @@ from pathlib import Path
 from jupyter_gpupool.backends import cpu_probe
 from jupyter_gpupool.backends.cpu import CPUBackend
 from jupyter_gpupool.backends.hand import script
+from jupyter_gpupool.backends.probebook import ProbeBook
 from jupyter_gpupool.backends.seen import Seen
 from jupyter_gpupool.backends.undo import ComputeRung, MemoryRung
 from jupyter_gpupool.core.leases import Resource
 from jupyter_gpupool.core.shares import WHOLE_MILLI, format_memory
+from jupyter_gpupool.protocol.documents import IsolationDoc
 from jupyter_gpupool.protocol.messages import DeviceReport, ShareOrder
 from jupyter_gpupool.selftest.holders import TORCH, TORCH_SECONDS, Holder, isolation_text
 from jupyter_gpupool.selftest.record import Bench, Record
@@ -31,11 +33,13 @@ _SMALL_BYTES = 256 << 20
 #: How much less two halves may do than one whole, thousandths.
 _LEAST_TOGETHER = 0.8
 
+PAST = "memory under the share is granted, past it refused, and the process lives on"
+BUSY = "busy processes get no more of the CPU than their share"
 PAST_TORCH = "an allocation past the share by PyTorch is refused, one under it is not"
 
 
-def prove_cpu(record: Record) -> None:
-    """Run the claims about this machine's CPU."""
+def prove_cpu(record: Record, book: ProbeBook) -> None:
+    """Run the claims about this machine's CPU, and keep what they prove for agents."""
     record.doing("looking at the CPU")
     ways = {"": CPUBackend()}
     plain = CPUBackend(compute=ComputeRung.AFFINITY, memory=MemoryRung.RLIMIT)
@@ -49,7 +53,7 @@ def prove_cpu(record: Record) -> None:
         ways = {"strongest": ways[""], "plainest": plain}
     for number, (way, backend) in enumerate(ways.items()):
         bench = record.on("cpu", way)
-        _prove_way(bench, backend, device)
+        _prove_way(bench, backend, device, book)
         if number == 0:
             bench.claim("memory.past.torch", PAST_TORCH, partial(_torch, backend, device))
 
@@ -63,7 +67,7 @@ def _child(backend: CPUBackend, share: ShareOrder) -> Holder:
     return Holder(backend, share, *script(cpu_probe.__file__, "cpu_probe_child.py"))
 
 
-def _prove_way(bench: Bench, backend: CPUBackend, device: DeviceReport) -> None:
+def _prove_way(bench: Bench, backend: CPUBackend, device: DeviceReport, book: ProbeBook) -> None:
     with _child(backend, cpu_probe.order(device)) as holder:
         before = _state(holder.hand.pid)
         bench.claim(
@@ -71,19 +75,15 @@ def _prove_way(bench: Bench, backend: CPUBackend, device: DeviceReport) -> None:
             "a share is put in force, and reads back",
             lambda: Seen(held=True, text=isolation_text(holder.attachment)),
         )
-        bench.claim(
-            "memory.past",
-            "memory under the share is granted, past it refused, and the process lives on",
-            lambda: cpu_probe.exceed_memory(holder.hand),
-        )
-        mechanism = next(
-            doc.mechanism for doc in holder.attachment.isolation if doc.resource is Resource.COMPUTE
-        )
-        bench.claim(
-            "compute.cap",
-            "busy processes get no more of the CPU than their share",
-            lambda: cpu_probe.exceed_compute(holder.hand, device, mechanism),
-        )
+        docs = {doc.resource: doc for doc in holder.attachment.isolation}
+        for name, claim, doc, exceed in (
+            ("memory.past", PAST, docs[Resource.MEMORY], lambda _: cpu_probe.exceed_memory(holder.hand)),
+            ("compute.cap", BUSY, docs[Resource.COMPUTE], partial(_exceed_compute, holder, device)),
+        ):
+            seen = bench.claim(name, claim, partial(exceed, doc))
+            if seen.held is not None:
+                result = cpu_probe.result_of(doc, seen)
+                book.write(device.id, cpu_probe.kernel_release(), doc.mechanism, result)
         bench.claim(
             "release",
             "after its release a process may use what it could use before",
@@ -97,6 +97,10 @@ def _prove_way(bench: Bench, backend: CPUBackend, device: DeviceReport) -> None:
     bench.claim(
         "kill", "when a holder is killed, nothing of its share stays in use", lambda: _kill(backend, device)
     )
+
+
+def _exceed_compute(holder: Holder, device: DeviceReport, doc: IsolationDoc) -> Seen:
+    return cpu_probe.exceed_compute(holder.hand, device, doc.mechanism)
 
 
 def _state(pid: int) -> str:

@@ -15,6 +15,7 @@ from jupyter_gpupool.backends.nvidia.gpu import GPU
 from jupyter_gpupool.backends.nvidia.ladder import TITLES
 from jupyter_gpupool.backends.nvidia.probe import EXCEEDABLE, CannotTell, probe_rung
 from jupyter_gpupool.backends.nvidia.rungs.base import Rung
+from jupyter_gpupool.backends.nvidia.unmanaged import SPARED
 from jupyter_gpupool.backends.probebook import ProbeBook
 from jupyter_gpupool.backends.registry import make_nvidia
 from jupyter_gpupool.backends.rules import NodeRules, Sharing, SharingRule
@@ -25,9 +26,11 @@ from jupyter_gpupool.core.shares import format_memory
 from jupyter_gpupool.protocol.messages import DeviceReport
 from jupyter_gpupool.selftest.claims import RungDoc
 from jupyter_gpupool.selftest.gpu_claims import GPUClaims
+from jupyter_gpupool.selftest.gpu_one import TorchHere
 from jupyter_gpupool.selftest.record import Record
-from jupyter_gpupool.selftest.stage import Stage
+from jupyter_gpupool.selftest.stage import Stage, used_bytes
 
+ALL = "its limits are put on and exceeded"
 #: Pause between two looks at the devices, seconds.
 _SAMPLE_SECONDS = 0.25
 #: How a device that is shared so by itself can be shared besides.
@@ -49,6 +52,7 @@ class GPUTest:
 
     def __init__(self, record: Record, runtime: Path, book: ProbeBook) -> None:
         self._record, self._runtime, self._book = record, runtime, book
+        self._torch = TorchHere()
 
     def run(self, only: str = "") -> None:
         """Run the claims, about one device or about all."""
@@ -61,8 +65,14 @@ class GPUTest:
             if not devices:
                 why = backend.problem() or "there is none"
                 self._record.on("GPU").impossible("gpu", "GPUs are found, shared and isolated", why)
+            elif not chosen:
+                names = ", ".join(device.name for device in devices)
+                self._record.on(only).impossible("device", ALL, f"there is no such device; there are {names}")
             for device in chosen:
-                self._device(backend, device, locks)
+                try:
+                    self._device(backend, device, locks)
+                except (GPUPoolError, OSError) as error:  # the next device may do better
+                    self._record.on(device.name).broke("device", ALL, error)
         finally:
             backend.close()
             locks.close()
@@ -80,16 +90,17 @@ class GPUTest:
                 RungDoc(device=device.name, rung=TITLES[rung], possible=not why, reason=why)
             )
         if why := _in_use(backend, device, locks):
-            self._record.on(device.name).impossible("device", "its limits are put on and exceeded", why)
+            self._record.on(device.name).impossible("device", ALL, why)
             return
+        at_first = used_bytes(backend, device)
         self._probes(backend, device)
-        self._way(backend, device)
+        self._way(backend, device, at_first)
         if other := _OTHER_WAYS.get(device.sharing):
             another = self._backend(other)
             try:
                 found = [each for each in another.discover() if each.id == device.id]
                 for each in found:
-                    self._way(another, each)
+                    self._way(another, each, at_first)
             finally:
                 another.close()
 
@@ -115,12 +126,13 @@ class GPUTest:
         self._book.write(gpu.uuid, gpu.driver, rung.name.value, result)
         return Seen(held=result.ok, text=result.detail)
 
-    def _way(self, backend: NvidiaBackend, device: DeviceReport) -> None:
+    def _way(self, backend: NvidiaBackend, device: DeviceReport, at_first: int) -> None:
         bench = self._record.on(device.name, device.sharing)
         try:
-            GPUClaims(bench, Stage(backend, device), self._runtime).run()
-        except (GPUPoolError, OSError) as error:  # the next way, and the next device, may do better
-            bench.broke("share", "its limits are put on and exceeded", error)
+            stage = Stage(backend, device, at_first)
+            GPUClaims(bench, stage, self._runtime, self._torch).run()
+        except (GPUPoolError, OSError) as error:  # the next way may do better
+            bench.broke("share", ALL, error)
 
 
 def _in_use(backend: NvidiaBackend, device: DeviceReport, locks: DeviceLocks) -> str:
@@ -130,8 +142,9 @@ def _in_use(backend: NvidiaBackend, device: DeviceReport, locks: DeviceLocks) ->
     sample = next((each for each in backend.sample([]) if each.device_id == device.id), None)
     if sample is None:
         return "it does not answer"
-    if sample.unmanaged:
-        first = sample.unmanaged[0]
+    strangers = [process for process in sample.unmanaged if process.name.partition(" ")[0] not in SPARED]
+    if strangers:
+        first = strangers[0]
         memory = "" if first.memory_bytes is None else f" with {format_memory(first.memory_bytes)}"
         return f"process {first.pid} ({first.name}, {first.user}) uses it{memory}: end it first"
     return ""

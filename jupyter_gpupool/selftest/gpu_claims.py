@@ -11,7 +11,7 @@ from pathlib import Path
 
 from jupyter_gpupool.backends.seen import Seen
 from jupyter_gpupool.core.shares import format_memory
-from jupyter_gpupool.selftest.gpu_one import OneHolder
+from jupyter_gpupool.selftest.gpu_one import OneHolder, TorchHere
 from jupyter_gpupool.selftest.gpu_pair import SideBySide
 from jupyter_gpupool.selftest.record import Bench
 from jupyter_gpupool.selftest.stage import Stage, until
@@ -31,15 +31,16 @@ class GPUClaims:
         The device.
     runtime : Path
         The directory whose processes have to be gone at the end.
+    torch : TorchHere
+        What is known of PyTorch here.
     """
 
-    def __init__(self, bench: Bench, stage: Stage, runtime: Path) -> None:
-        self._bench, self._stage, self._runtime = bench, stage, runtime
+    def __init__(self, bench: Bench, stage: Stage, runtime: Path, torch: TorchHere) -> None:
+        self._bench, self._stage, self._runtime, self._torch = bench, stage, runtime, torch
 
     def run(self) -> None:
         """Run all claims."""
-        at_first = self._stage.used()
-        OneHolder(self._bench, self._stage).run()
+        OneHolder(self._bench, self._stage, self._torch).run()
         SideBySide(self._bench, self._stage).run()
         self._bench.claim(
             "kill", "when a holder is killed, its memory returns and its neighbour works on", self._kill
@@ -47,7 +48,7 @@ class GPUClaims:
         self._bench.claim(
             "release",
             "after the last release no memory, process or server of ours is left",
-            lambda: self._nothing_left(at_first),
+            self._nothing_left,
         )
 
     def _kill(self) -> Seen:
@@ -74,7 +75,8 @@ class GPUClaims:
             text += f"; its neighbour {'works on' if lives else 'failed'}"
         return Seen(held=lives and during > before and after <= before + _SLACK_BYTES, text=text)
 
-    def _nothing_left(self, at_first: int) -> Seen:
+    def _nothing_left(self) -> Seen:
+        at_first = self._stage.at_first_bytes
         until(lambda: self._stage.used() <= at_first + _SLACK_BYTES and not processes_in(self._runtime))
         after, left = self._stage.used(), processes_in(self._runtime)
         text = f"{format_memory(at_first)} in use at first, {format_memory(after)} at the end"

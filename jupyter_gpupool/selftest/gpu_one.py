@@ -6,6 +6,7 @@ the caps of frameworks is expected not to stop raw CUDA calls, and to be seen.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 from jupyter_gpupool.backends.nvidia import probe
@@ -16,13 +17,26 @@ from jupyter_gpupool.protocol.documents import IsolationDoc
 from jupyter_gpupool.selftest.cpu import PAST_TORCH, torch_past
 from jupyter_gpupool.selftest.holders import TORCH, TORCH_SECONDS, Holder, isolation_text
 from jupyter_gpupool.selftest.record import Bench
-from jupyter_gpupool.selftest.stage import Stage, doc_of, until
+from jupyter_gpupool.selftest.stage import Stage, doc_of, hidden_processes, until
 
 #: What PyTorch takes under its share, and how far it goes past it, bytes.
 _TORCH_UNDER, _TORCH_MORE = 256 << 20, 1 << 30
 
 ATTACH = "a share is put in force, and reads back at the first CUDA context"
 UNDER = "memory under the share is granted (cuMemAlloc)"
+
+
+@dataclass
+class TorchHere:
+    """What is known of the PyTorch of this interpreter, so that it is asked only once.
+
+    Attributes
+    ----------
+    missing : str
+        Why it cannot use a GPU; empty when it can, or was not asked.
+    """
+
+    missing: str = ""
 
 
 class OneHolder:
@@ -34,10 +48,12 @@ class OneHolder:
         Where they are written down.
     stage : Stage
         The device.
+    torch : TorchHere
+        What is known of PyTorch here.
     """
 
-    def __init__(self, bench: Bench, stage: Stage) -> None:
-        self._bench, self._stage = bench, stage
+    def __init__(self, bench: Bench, stage: Stage, torch: TorchHere) -> None:
+        self._bench, self._stage, self._torch_here = bench, stage, torch
         self._started = False
 
     def run(self) -> None:
@@ -88,8 +104,14 @@ class OneHolder:
             return Seen(held=False, text=f"CUDA does not start: {error}")
         self._started = True
         until(lambda: self._read_back(holder))
-        text = isolation_text(holder.attachment)
-        return Seen(held=self._read_back(holder), text=text)
+        docs = holder.attachment.isolation
+        promised = {doc.resource for doc in self._stage.device.isolation if doc.strength is not Strength.NONE}
+        lost = [doc for doc in docs if doc.resource in promised and doc.strength is Strength.NONE]
+        text = f"{isolation_text(holder.attachment)} {' '.join(doc.note for doc in lost)}"
+        seen = self._read_back(holder)
+        if not seen and (why := hidden_processes()):
+            return Seen(held=None, text=f"{why}; {text}")
+        return Seen(held=seen and not lost, text=text.strip())
 
     def _read_back(self, holder: Holder) -> bool:
         self._stage.backend.watch(holder.attachment)
@@ -108,15 +130,21 @@ class OneHolder:
         told = until(lambda: self._stage.backend.watch(holder.attachment).notices)
         for pointer in pointers:
             holder.ask("free", pointer=pointer)
+        if not told and (why := hidden_processes()):
+            return Seen(held=None, text=why)
         taken = f"{format_memory(9 * step)} were taken of a share of {format_memory(limit)}"
         return Seen(held=bool(told), text=f"{taken}; the holder was told: {told[0] if told else 'nothing'}")
 
     def _torch(self) -> Seen:
+        if self._torch_here.missing:
+            return Seen(held=None, text=self._torch_here.missing)
         with Holder(self._stage.backend, self._stage.share(self._stage.milli), *TORCH) as holder:
             if not holder.ask("ready", within_seconds=TORCH_SECONDS)["version"]:
-                return Seen(held=None, text="PyTorch is not installed")
-            if not holder.enter_torch()["gpu"]:
-                return Seen(held=None, text="this PyTorch sees no GPU")
+                self._torch_here.missing = "PyTorch is not installed"
+            elif not holder.enter_torch()["gpu"]:
+                self._torch_here.missing = "this PyTorch sees no GPU"
+            if self._torch_here.missing:
+                return Seen(held=None, text=self._torch_here.missing)
             limit = self._stage.share(self._stage.milli).memory_bytes
             return torch_past(holder, "cuda", limit, _TORCH_UNDER, limit + _TORCH_MORE)
 

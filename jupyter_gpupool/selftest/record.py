@@ -63,14 +63,18 @@ class Bench:
         self._device, self._sharing = device, sharing
 
     def claim(self, name: str, claim: str, check: Callable[[], Seen]) -> Seen:
-        """Run a claim: True is proved, False failed, None not possible here."""
+        """Run a claim: True is proved, False failed, None not possible here.
+
+        One that breaks off has failed, but what is returned says that nothing was seen of the limit.
+        """
         where = f"{self._device} ({self._sharing})" if self._sharing else self._device
         self._record.doing(f"{where}: {claim}")
         began = time.monotonic()
         try:
             seen = check()
         except (GPUPoolError, OSError) as error:
-            seen = Seen(held=False, text=f"it broke off: {error}")
+            self.broke(name, claim, error, time.monotonic() - began)
+            return Seen(held=None, text=f"it broke off: {error}")
         self._add(name, claim, seen, time.monotonic() - began)
         return seen
 
@@ -78,9 +82,9 @@ class Bench:
         """Write down that a claim cannot be shown here."""
         self._add(name, claim, Seen(held=None, text=why), 0.0)
 
-    def broke(self, name: str, claim: str, error: Exception) -> None:
-        """Write down that what a claim is about could not even begin."""
-        self._add(name, claim, Seen(held=False, text=f"it broke off: {error}"), 0.0)
+    def broke(self, name: str, claim: str, error: Exception, seconds: float = 0.0) -> None:
+        """Write down that an error came in between."""
+        self._add(name, claim, Seen(held=False, text=f"it broke off: {error}"), seconds)
 
     def _add(self, name: str, claim: str, seen: Seen, seconds: float) -> None:
         self._record.add(

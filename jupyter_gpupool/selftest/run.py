@@ -20,11 +20,18 @@ from types import FrameType
 
 from jupyter_gpupool._version import version
 from jupyter_gpupool.backends.probebook import PROBES_FILE, ProbeBook
+from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.protocol.paths import data_dir
 from jupyter_gpupool.selftest.claims import SelfTestDoc
 from jupyter_gpupool.selftest.cpu import prove_cpu
 from jupyter_gpupool.selftest.gpu import GPUTest
 from jupyter_gpupool.selftest.record import Record
+
+
+class NotOnThisSystem(GPUPoolError):
+    """Raised where there is nothing to test: devices are only leased on Linux. Run it on the node."""
+
+    code = "not_on_this_system"
 
 
 class Progress:
@@ -60,16 +67,21 @@ def run_selftest(device: str = "") -> SelfTestDoc:
     device : str
         Name or id of the only device that is tried; empty for all.
     """
+    if not sys.platform.startswith("linux"):
+        raise NotOnThisSystem(
+            "Devices are leased on Linux only, so there is nothing to test here.",
+            hint="Run it on the machine that has the devices.",
+        )
     progress = Progress()
-    record = Record(progress.tell)
+    record, book = Record(progress.tell), ProbeBook(data_dir() / PROBES_FILE)
     began = time.monotonic()
     when = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     try:
         with _interruptible(), tempfile.TemporaryDirectory(prefix="jgp-st-") as folder:
             if device in {"", "cpu"}:
-                prove_cpu(record)
+                prove_cpu(record, book)
             if device != "cpu":
-                GPUTest(record, Path(folder), ProbeBook(data_dir() / PROBES_FILE)).run(device)
+                GPUTest(record, Path(folder), book).run(device)
     finally:
         progress.done()
     return SelfTestDoc(

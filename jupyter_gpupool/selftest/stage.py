@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 from jupyter_gpupool.backends.hand import script
@@ -23,6 +24,10 @@ from jupyter_gpupool.selftest.holders import Holder
 
 _Answer = TypeVar("_Answer")
 
+#: Memory of a share of less than the whole device, at most, bytes: a limit holds at 8 GiB as it does at 80.
+_MOST_BYTES = 8 << 30
+#: The PID namespace of the host has this name on every Linux.
+_HOST_NAMESPACE = "pid:[4026531836]"
 #: For how long a change may take to be seen, seconds.
 _SEE_SECONDS = 15.0
 
@@ -36,10 +41,12 @@ class Stage:
         Attaches the holders.
     device : DeviceReport
         The device, as it is shared.
+    at_first_bytes : int
+        How much of its memory was in use before anything was tried.
     """
 
-    def __init__(self, backend: NvidiaBackend, device: DeviceReport) -> None:
-        self.backend, self.device = backend, device
+    def __init__(self, backend: NvidiaBackend, device: DeviceReport, at_first_bytes: int) -> None:
+        self.backend, self.device, self.at_first_bytes = backend, device, at_first_bytes
         self.gpu: GPU = backend.gpu(device.id)
         #: Of the holders that stand for all others, thousandths.
         self.milli = WHOLE_MILLI if device.whole_only else WHOLE_MILLI // 2
@@ -51,8 +58,10 @@ class Stage:
         return any(doc.strength is not Strength.NONE for doc in compute)
 
     def share(self, milli: int) -> ShareOrder:
-        """Return a share with as much of the memory as of the compute."""
+        """Return a share: all memory with all compute, else its part of the memory, but not much."""
         memory = self.device.memory_bytes * milli // WHOLE_MILLI
+        if milli < WHOLE_MILLI:
+            memory = min(memory, _MOST_BYTES)
         return ShareOrder(device_id=self.device.id, compute_milli=milli, memory_bytes=memory)
 
     def holder(self, milli: int) -> Holder:
@@ -77,11 +86,36 @@ class Stage:
 
     def used(self) -> int:
         """Return how much of the device's memory is in use now, bytes."""
-        samples = [each for each in self.backend.sample([]) if each.device_id == self.device.id]
-        used = samples[0].readings.memory_used_bytes if samples else None
-        if used is None:
-            raise GPUPoolError(f"{self.device.name} does not say how much of its memory is in use.")
-        return used
+        return used_bytes(self.backend, self.device)
+
+
+def used_bytes(backend: NvidiaBackend, device: DeviceReport) -> int:
+    """Return how much of a device's memory is in use now, bytes.
+
+    Raises
+    ------
+    GPUPoolError
+        If it does not say.
+    """
+    samples = [each for each in backend.sample([]) if each.device_id == device.id]
+    used = samples[0].readings.memory_used_bytes if samples else None
+    if used is None:
+        raise GPUPoolError(f"{device.name} does not say how much of its memory is in use.")
+    return used
+
+
+def hidden_processes() -> str:
+    """Say why the driver's lists of processes mean nothing here, one clause; empty when they do."""
+    try:
+        own = str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        own = ""
+    if own == _HOST_NAMESPACE:
+        return ""
+    return (
+        "the driver names processes as the host does, and this container has numbers of its own, so it cannot"
+        " be seen which process is whose: start the container with --pid=host"
+    )
 
 
 def doc_of(holder: Holder, resource: Resource) -> IsolationDoc:

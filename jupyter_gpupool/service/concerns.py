@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from jupyter_gpupool.core.devices import Device, Health
 from jupyter_gpupool.core.pool import Pool
 from jupyter_gpupool.core.shares import format_memory
-from jupyter_gpupool.core.wording import plural
+from jupyter_gpupool.core.wording import because, plural
 from jupyter_gpupool.protocol.documents import ProcessDoc
 from jupyter_gpupool.service.nodes import NodeBook
 
@@ -36,7 +36,7 @@ def device_warnings(pool: Pool, book: NodeBook) -> list[str]:
 
 
 def _unwell(name: str, device: Device) -> str:
-    reason = f": {device.health_reason.rstrip('.')}" if device.health_reason else ""
+    reason = because(device.health_reason)
     if device.health is Health.FAILED:
         return f"{name} has failed{reason}. It takes no new leases until it is healthy again."
     return f"{name} is degraded{reason}. It is used last; have a look at it."

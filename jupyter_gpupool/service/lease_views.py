@@ -14,6 +14,7 @@ from jupyter_gpupool.core.errors import UnknownLease
 from jupyter_gpupool.core.leases import Lease, LeaseState, Share
 from jupyter_gpupool.core.queue import QueueEntry
 from jupyter_gpupool.core.shares import format_duration
+from jupyter_gpupool.protocol import codec
 from jupyter_gpupool.protocol.documents import AttachDoc, HolderDoc, IsolationDoc, LeaseDoc, ShareDoc
 from jupyter_gpupool.service.auth import Principal
 from jupyter_gpupool.service.clock import PoolClock
@@ -220,7 +221,7 @@ def _tag(doc: LeaseDoc, notice_ms: int | None) -> str:
     seen = (
         *(doc.state.value, doc.generation, doc.position, waits, doc.resizing, doc.end_reason, doc.holder.pid),
         *(doc.compute_milli, doc.memory_bytes, doc.attach.ticket if doc.attach else ""),
-        *(doc.isolation, doc.notices, doc.pinned, notice_ms),
+        *(codec.encode(doc.isolation), *doc.notices, doc.pinned, notice_ms),
     )
     return f"{doc.state.value}-{zlib.crc32(repr(seen).encode()):08x}"
 

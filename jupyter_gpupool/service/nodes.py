@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from jupyter_gpupool.core.devices import Device, DeviceKind, Health
 from jupyter_gpupool.core.leases import HOLDING, Lease
+from jupyter_gpupool.core.wording import because
 from jupyter_gpupool.protocol.messages import (
     ApplyRefusedReport,
     DetachedReport,
@@ -189,7 +190,7 @@ def _condition(device: Device) -> tuple[Health, str]:
 
 def _illness(device: Device) -> str:
     """Tell the owner of a lease what is wrong with its device."""
-    reason = f": {device.health_reason.rstrip('.')}" if device.health_reason else ""
+    reason = because(device.health_reason)
     if device.health is Health.FAILED:
         return f"{device.name} is failing{reason}. Your work goes on; save it."
     return f"{device.name} is degraded{reason}. Your work goes on."

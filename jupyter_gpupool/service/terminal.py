@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jupyter_gpupool.core.shares import format_compute, format_duration, format_memory
-from jupyter_gpupool.core.wording import describe_part
+from jupyter_gpupool.core.wording import because, describe_part
 from jupyter_gpupool.kernel.words import spread
 from jupyter_gpupool.protocol.documents import DeviceDoc, LeaseDoc, PoolDoc, WhyDoc
 
@@ -86,8 +86,7 @@ def _free(device: DeviceDoc) -> str:
 
 def _health(device: DeviceDoc) -> str:
     """Write why it is not offered, or how it is."""
-    reason = f": {device.health_reason.rstrip('.')}" if device.health_reason else ""
-    return device.withheld or f"{device.health.value}{reason}"
+    return device.withheld or f"{device.health.value}{because(device.health_reason)}"
 
 
 def _use(device: DeviceDoc) -> str:

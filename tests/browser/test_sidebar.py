@@ -31,6 +31,7 @@ def test_a_killed_service_shows_as_reconnecting_and_comes_back_with_its_lease(pa
     assert lease.get_attribute("data-lease") == before
 
 
+@pytest.mark.slow
 def test_a_kernel_of_another_environment_gets_the_line_that_installs_the_package(
     page: LabPage, tmp_path: Path
 ) -> None:

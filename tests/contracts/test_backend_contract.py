@@ -34,10 +34,11 @@ def test_both_resources_are_described_and_nothing_is_called_hard_that_is_not(
     for doc in described.values():
         assert doc.mechanism
         assert doc.limit
-        assert doc.verified is Verified.READ_BACK
-        emulated = world.backend.discover()[0].emulated
+        # what a GPU limits is in force from the holder's first CUDA context on
+        assert doc.verified is Verified.READ_BACK or world.name == "nvidia"
         # the child runs as this process's own user, which could undo whatever this process sets
-        assert doc.strength is (Strength.NONE if emulated else Strength.SOFT)
+        bare = world.backend.discover()[0].emulated or doc.mechanism == "time-slicing"
+        assert doc.strength is (Strength.NONE if bare else Strength.SOFT)
     assert attachment.environment[ENV_LEASE] == attachment.lease_id
     world.backend.detach(attachment)
 
@@ -104,7 +105,7 @@ def test_every_device_is_sampled_and_readings_are_possible(world: World, child: 
         for sample in samples:
             readings = sample.readings
             assert readings.utilization_percent is None or 0 <= readings.utilization_percent <= 100
-            assert readings.memory_used_bytes is None or readings.memory_used_bytes > 0
+            assert readings.memory_used_bytes is None or readings.memory_used_bytes >= 0
             assert readings.temperature_celsius is None or -50 < readings.temperature_celsius < 150
             assert readings.power_watts is None or readings.power_watts > 0
             assert sample.unmanaged_bytes is None or sample.unmanaged_bytes >= 0

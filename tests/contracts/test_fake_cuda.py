@@ -164,7 +164,7 @@ def test_without_a_daemon_its_limits_are_silently_nothing(gpus: FakeGPUs, tmp_pa
 
 @pytest.mark.asyncio
 async def test_a_client_waits_while_the_server_is_another_users(
-    gpus: FakeGPUs, mps: FakeMPS, pipes: Path
+    gpus: FakeGPUs, mps: FakeMPS, common: Path
 ) -> None:
     if os.getuid() != 0:
         pytest.skip("only root can be two users")
@@ -197,9 +197,12 @@ def test_a_fault_of_one_client_ends_the_other_and_keeps_new_ones_out(gpus: FakeG
         assert third.init(**through)["error"] == "CUDA_ERROR_MPS_SERVER_NOT_READY"
 
 
-def test_a_client_that_the_server_terminated_says_so(gpus: FakeGPUs, mps: FakeMPS, pipes: Path) -> None:
+@pytest.mark.asyncio
+async def test_a_client_that_the_server_terminated_says_so(gpus: FakeGPUs, mps: FakeMPS, pipes: Path) -> None:
     with CUDAHolder(gpus.environment()) as holder:
         assert not holder.init(CUDA_MPS_PIPE_DIRECTORY=str(pipes))["error"]
         server = mps.tell(pipes, "get_server_list")
         mps.tell(pipes, f"terminate_client {server} {holder.pid}")
+        shown = pipes / "fake-daemon"
+        await until(lambda: f"terminated {holder.pid}\n" in shown.read_text(), what="it is let go of")
         assert holder.alloc(GIB)["error"] == "CUDA_ERROR_MPS_CLIENT_TERMINATED"

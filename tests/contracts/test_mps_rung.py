@@ -13,6 +13,7 @@ import pytest
 
 from jupyter_gpupool.backends.base import BackendError
 from jupyter_gpupool.backends.nvidia.mps.errors import MPSError
+from jupyter_gpupool.backends.nvidia.mps.survey import FRESH_SECONDS
 from jupyter_gpupool.backends.nvidia.rungs.base import Site
 from jupyter_gpupool.backends.rules import NodeRules
 from jupyter_gpupool.core.leases import Resource, Strength, Verified
@@ -31,7 +32,7 @@ def bench(tmp_path: Path) -> Iterator[MPSBench]:
         yield bench
 
 
-def daemon_of(bench: MPSBench, pipes: Path) -> int:
+def daemon_of(pipes: Path) -> int:
     """Return a daemon's process."""
     return int((pipes / "nvidia-cuda-mps-control.pid").read_text())
 
@@ -122,6 +123,22 @@ def test_cuda_that_ran_without_mps_has_no_limit_and_is_told(bench: MPSBench) -> 
     assert "Restart the kernel" in found[MEMORY].note
 
 
+def test_a_child_counts_to_its_holder_unless_it_has_a_lease_of_its_own(bench: MPSBench) -> None:
+    family = bench.mps.process(parent=True)
+    site = bench.site(family)
+    put = bench.rung.put(site)
+    bench.start_cuda(family, put, pid=family.child)
+    assert bench.look(site, put)[MEMORY].verified is Verified.READ_BACK
+
+    own = bench.mps.process(parent=True)
+    parents = bench.site(own, lease="lease_parent")
+    childs = bench.site(own, lease="lease_child", pid=own.child)
+    puts = [bench.rung.put(parents), bench.rung.put(childs)]
+    bench.start_cuda(own, puts[1], pid=own.child)
+    assert bench.look(parents, puts[0])[MEMORY].verified is Verified.PENDING
+    assert bench.look(childs, puts[1])[MEMORY].verified is Verified.READ_BACK
+
+
 def test_a_process_that_has_started_cuda_is_refused(bench: MPSBench) -> None:
     holder = bench.mps.process()
     assert "CUDA has started" in bench.rung.refused(bench.site(holder, started=True))
@@ -167,6 +184,7 @@ def test_memory_is_hard_where_neither_limit_nor_mps_can_be_left(tmp_path: Path) 
         assert "NVML says that the GPU's compute mode is default" in found.note
 
 
+@pytest.mark.slow
 @as_root
 def test_a_server_for_all_users_serves_two_at_once(tmp_path: Path) -> None:
     with MPSBench(tmp_path, NodeRules(mps_multiuser=True)) as bench:
@@ -180,6 +198,7 @@ def test_a_server_for_all_users_serves_two_at_once(tmp_path: Path) -> None:
         assert not bench.rung.one_owner(bench.gpu())
 
 
+@pytest.mark.slow
 @as_root
 def test_whoever_hangs_behind_another_user_of_an_administrators_daemon_is_told(bench: MPSBench) -> None:
     pipes = bench.folder / "admin"
@@ -194,7 +213,7 @@ def test_whoever_hangs_behind_another_user_of_an_administrators_daemon_is_told(b
         bench.mps.process()
     )  # this one's file says whose it is, as an unprivileged daemon has to trust it
     stranger.uid = OTHER_UID
-    (pipes / "clients" / str(stranger.pid)).write_text(f"start {stranger.mark.start_ticks}\nuid 65534\n")
+    (pipes / "clients" / str(stranger.pid)).write_text(f"start {stranger.mark().start_ticks}\nuid 65534\n")
     os.chown(pipes / "clients" / str(stranger.pid), OTHER_UID, OTHER_UID)
     bench.until(lambda: f"accepted {stranger.pid}\n" in (pipes / "fake-daemon").read_text(), "served")
     found = bench.look(site, put)[MEMORY]
@@ -235,11 +254,17 @@ def test_a_fault_is_told_to_everybody_with_whose_it_was(bench: MPSBench) -> None
     assert f"process {guilty.pid} of lease_guilty caused it" in told.note
     assert "of this lease caused it" in bench.look(sites[0], puts[0])[MEMORY].note
     newcomer = bench.mps.process()
+    bench.late += FRESH_SECONDS
     site = bench.site(newcomer, lease="lease_new")
     assert "had a fatal fault and takes nobody until" in bench.rung.refused(site)
     guilty.end()
     innocent.end()
-    bench.until(lambda: bench.rung.refused(site) == "", "the server serves again")
+
+    def serves() -> bool:
+        bench.late += FRESH_SECONDS
+        return bench.rung.refused(site) == ""
+
+    bench.until(serves, "the server serves again")
     bench.start_cuda(newcomer, bench.rung.put(site))
 
 
@@ -248,15 +273,15 @@ def test_a_daemon_that_was_killed_limits_nobody_and_is_replaced_after_its_holder
     site = bench.site(holder)
     put = bench.rung.put(site)
     bench.start_cuda(holder, put)
-    os.kill(daemon_of(bench, bench.pipes(put)), signal.SIGKILL)
+    os.kill(daemon_of(bench.pipes(put)), signal.SIGKILL)
     told = bench.look(site, put)[MEMORY]
     assert told.strength is Strength.NONE
-    assert "is not there any more" in told.note
+    assert "cannot be asked" in told.note
     other = bench.site(bench.mps.process(), lease="lease_b")
     assert "is dead, and other leases still use it" in bench.rung.refused(other)
     with pytest.raises(MPSError, match="lease_a still use it"):
         bench.rung.put(other)
-    with pytest.raises(MPSError, match="is not there any more"):
+    with pytest.raises(MPSError, match="cannot be asked"):
         bench.rung.resize(bench.site(holder, milli=500), put.record)
     holder.end()
     again = bench.rung.put(other)
@@ -310,6 +335,7 @@ def test_without_a_control_program_mps_is_impossible(bench: MPSBench) -> None:
     assert list(bench.runtime.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("behaviour", "said"),
     [
@@ -336,6 +362,7 @@ def test_a_control_program_that_fails_is_told_in_bounded_time(
         assert bench.left() == []
 
 
+@pytest.mark.slow
 def test_a_hanging_control_program_hangs_neither_a_look_nor_an_end(tmp_path: Path) -> None:
     with MPSBench(tmp_path, call_seconds=5.0) as bench:
         holder = bench.mps.process()
@@ -353,6 +380,17 @@ def test_a_hanging_control_program_hangs_neither_a_look_nor_an_end(tmp_path: Pat
         assert bench.left() == []
 
 
+def test_a_server_that_does_not_say_what_it_limits_still_has_clients(bench: MPSBench) -> None:
+    holder = bench.mps.process()
+    site = bench.site(holder)
+    put = bench.rung.put(site)
+    bench.start_cuda(holder, put)
+    bench.mps.behave("garbage get_server_status")
+    found = bench.look(site, put)[MEMORY]
+    assert (found.verified, found.strength) == (Verified.READ_BACK, Strength.SOFT)
+    assert "does not say what it limits" in found.note
+
+
 def test_limits_that_the_server_does_not_take_are_told(bench: MPSBench) -> None:
     bench.mps.behave(
         "garbage set_default_device_pinned_mem_limit", "garbage get_default_device_pinned_mem_limit"
@@ -361,6 +399,7 @@ def test_limits_that_the_server_does_not_take_are_told(bench: MPSBench) -> None:
     assert put.notices[0].startswith("The limits are only in the environment of the process")
 
 
+@pytest.mark.slow
 def test_a_put_that_fails_leaves_nothing(bench: MPSBench) -> None:
     bench.mps.behave("fail set_default_active_thread_percentage", "fail get_server_list")
     with pytest.raises(MPSError):

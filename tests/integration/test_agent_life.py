@@ -165,11 +165,15 @@ async def test_a_runtime_directory_with_a_very_long_path_works(
     monkeypatch.setenv(names.ENV_RUNTIME_DIR, os.fspath(tmp_path / ("r" * 200)))
     async with node_bench() as bench:
         await bench.serve()
-        await bench.agent()
+        agent = await bench.agent()
         holder = await bench.holder()
         reply = await holder.attach(bench.socket, await bench.prepare())
         assert reply.lease_id == bench.lease_id
         assert len(os.fsencode(bench.socket)) <= names.MAX_SOCKET_PATH
+        place = bench.socket.parent
+        agent.terminate()
+        assert await agent.wait() == 0
+        assert not place.exists()
 
 
 @pytest.mark.asyncio

@@ -201,6 +201,7 @@ def test_revisions_never_go_back_when_the_service_is_started_again(pool: PoolPro
     assert pool.get("/api/v1/pool").body["revision"] > before
 
 
+@pytest.mark.slow
 def test_a_runtime_directory_with_a_very_long_path_works(
     pool_environment: dict[str, str], tmp_path: Path
 ) -> None:

@@ -30,7 +30,10 @@ def shared(gpus: FakeGPUs, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     """One service for this module; who exceeds a share is interrupted soon."""
     home = tmp_path_factory.mktemp("pool")
     environment = cuda_environment(gpus.state, {**world(home), **gpus.environment()})
-    arguments = ("--over-limit", "interrupt", "--PoolAgent.grace_seconds=2", "--sharing", "timeslice")
+    arguments = (
+        *("--over-limit", "interrupt", "--sharing", "timeslice"),
+        *("--PoolAgent.grace_seconds=2", "--PoolAgent.xid_quiet_seconds=5"),
+    )
     with running_pool(environment, arguments=arguments) as pool:
         yield pool
 
@@ -102,6 +105,7 @@ def test_a_lease_is_pending_until_cuda_runs_is_then_read_back_and_leaves_nothing
     assert list((pool.runtime / "holders").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_who_exceeds_the_share_is_warned_and_then_interrupted(pool: PoolProcess, holder: CUDAHolder) -> None:
     lease, _ = attached(pool, holder, 100, memory_bytes=4 * GIB, device="cuda1")
     holder.init()
@@ -164,8 +168,9 @@ def test_a_failing_gpu_takes_no_leases_tells_its_holders_and_comes_back(
 ) -> None:
     lease, _ = attached(pool, holder, device="cuda0")
     holder.init()
-    gpus.set("gpu0.all", "!15")
+    gpus.event(0, 79)  # it has fallen off the bus
     wait_for(lambda: device(pool, "cuda0")["health"] == "failed", "it to fail", PATIENCE)
+    assert "79" in device(pool, "cuda0")["health_reason"]
     assert not device(pool, "cuda0")["offered"]
     assert pool.lease(lease["id"])["state"] == "active"
     wait_for(lambda: "cuda0" in str(pool.lease(lease["id"])["notices"]), "its holder to be told", PATIENCE)
@@ -173,8 +178,7 @@ def test_a_failing_gpu_takes_no_leases_tells_its_holders_and_comes_back(
         "POST", f"{API_PREFIX}/leases", {"compute_milli": 250, "device": "cuda0", "wait_seconds": 0}
     )
     assert refused.status != 201
-    gpus.recover(0)
-    wait_for(lambda: device(pool, "cuda0")["offered"], "it to come back", 90)
+    wait_for(lambda: device(pool, "cuda0")["offered"], "it to come back by itself", 90)
 
 
 @pytest.mark.slow

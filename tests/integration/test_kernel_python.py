@@ -99,6 +99,7 @@ def test_a_process_that_ends_without_releasing_leaves_nothing(pool_environment):
         assert pool.get("/api/v1/devices").body[0]["free_compute_milli"] == 1000
 
 
+@pytest.mark.slow
 def test_an_interrupted_script_leaves_no_ghost(pool_environment):
     with running_pool(pool_environment, embedded=True) as pool:
         holding = subprocess.Popen(
@@ -176,6 +177,7 @@ print(lease.state.value, flush=True)
             holder.communicate()
 
 
+@pytest.mark.slow
 def test_a_pool_somewhere_else_is_used_when_it_is_named(pool_environment):
     with running_pool(pool_environment) as pool:
         elsewhere = pool_environment | {

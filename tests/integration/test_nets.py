@@ -94,6 +94,7 @@ def test_nothing_ends_the_lease_when_every_net_is_taken_away(
             pool.wait_state(lease_id, "ended", seconds=3)
 
 
+@pytest.mark.slow
 def test_losing_the_agent_alone_ends_the_lease_and_the_next_agent_takes_the_limits_away(
     pool_environment: dict[str, str], tmp_path: Path
 ) -> None:

@@ -6,10 +6,15 @@ import os
 import secrets
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.fake_cuda import HOLDER as CUDA_HOLDER
+from tests.support.fake_cuda import cuda_environment
+from tests.support.fake_gpus import FakeGPUs
+from tests.support.fake_mps import FakeMPS
 from tests.support.lifecycles import Kills, Lifecycles
 from tests.support.node_bench import HOLDER
 from tests.support.pool_process import PoolProcess, wait_for
@@ -63,3 +68,38 @@ def test_nothing_is_left_of_20_lifecycles_on_the_cpu(pool_environment: dict[str,
 @pytest.mark.timeout(900)
 def test_nothing_is_left_of_200_lifecycles_on_the_cpu(pool_environment: dict[str, str]) -> None:
     _nothing_is_left(200, Kills(agents=30, services=12), pool_environment, _CPU_HOLDER)
+
+
+def _on_gpus(count: int, kills: Kills, environment: dict[str, str], gpus: FakeGPUs, **rules: Any) -> None:
+    """Go through lifecycles of holders that use CUDA."""
+    _nothing_is_left(
+        count,
+        kills,
+        cuda_environment(gpus.state, {**environment, **gpus.environment(), "PATH": environment["PATH"]}),
+        [sys.executable, "-I", os.fspath(CUDA_HOLDER)],
+        agent={"rules": rules},
+        request={"kind": "cuda", "memory_bytes": 2**31},
+        then=[("init", {}), ("alloc", {"bytes": 2**26})],
+        spawns=False,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_nothing_is_left_of_200_lifecycles_on_gpus(pool_environment: dict[str, str], tmp_path: Path) -> None:
+    gpus = FakeGPUs(tmp_path / "gpus").a100(2)
+    _on_gpus(200, Kills(agents=20, services=8), pool_environment, gpus, sharing=_shared_by("timeslice"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_nothing_is_left_of_200_lifecycles_with_mps(pool_environment: dict[str, str], tmp_path: Path) -> None:
+    gpus = FakeGPUs(tmp_path / "gpus").a100(2)
+    with FakeMPS(tmp_path / "mps") as mps:
+        environment = {**pool_environment, "PATH": mps.environment()["PATH"]}
+        _on_gpus(200, Kills(agents=20, services=8), environment, gpus, sharing=_shared_by("mps"))
+        wait_for(lambda: mps.processes() == [], "no daemon to be left")
+
+
+def _shared_by(how: str) -> list[dict[str, str]]:
+    return [{"model": "*", "sharing": how}]

@@ -90,6 +90,7 @@ async def test_a_killed_kernel_comes_back_and_holds_its_lease_again(
     await kernel.end()
 
 
+@pytest.mark.slow
 async def test_the_lease_of_a_kernel_in_a_crash_loop_ends_when_the_server_gives_up(
     pool: PoolProcess, start_kernel: Any, pool_environment: dict[str, str], tmp_path: Path
 ) -> None:

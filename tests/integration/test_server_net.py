@@ -91,6 +91,7 @@ async def test_a_shutdown_alone_ends_the_lease(pool: PoolProcess, start_kernel: 
     assert await ended(pool, lease_id) == "kernel_shutdown"
 
 
+@pytest.mark.slow
 async def test_giving_a_kernel_up_alone_ends_the_lease(
     pool: PoolProcess, start_kernel: Any, pool_environment: dict[str, str], tmp_path: Path
 ) -> None:

@@ -118,6 +118,7 @@ def test_the_end_of_the_server_ends_its_kernels_leases_at_once(
     assert "Traceback" not in server.log()
 
 
+@pytest.mark.slow
 def test_when_the_server_is_killed_its_kernels_end_and_so_do_their_leases(
     make_server: Callable[..., ServerProcess], embedded: PoolProcess
 ) -> None:

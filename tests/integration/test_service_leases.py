@@ -449,6 +449,7 @@ class TestEvents:
                 break
         stream.close()
 
+    @pytest.mark.slow
     def test_readings_come_without_a_change(self, pool: PoolProcess) -> None:
         stream = self.events(pool, pool.token)
         revision = next(stream)["id"]

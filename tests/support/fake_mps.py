@@ -39,12 +39,15 @@ for line in sys.stdin:
 
 
 class FakeClient:
-    """A process that can have a CUDA context through MPS, or wait for one."""
+    """A process that can have a CUDA context through MPS, or wait for one; with a child if so wanted."""
 
-    def __init__(self, *, uid: int | None = None) -> None:
+    def __init__(self, *, uid: int | None = None, parent: bool = False) -> None:
         self.uid = os.getuid() if uid is None else uid
+        command = [sys.executable, "-IS", "-c", _CLIENT, str(self.uid)]
+        # the parent's child is the one that uses CUDA
+        command = ["sh", "-c", '"$@"; :', "sh", *command] if parent else command
         self.process = subprocess.Popen(
-            [sys.executable, "-IS", "-c", _CLIENT, str(self.uid)],
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -56,9 +59,13 @@ class FakeClient:
         return self.process.pid
 
     @property
-    def mark(self) -> ProcessMark:
-        """Return its process's name for life."""
-        stat = ProcFS().stat(self.pid)
+    def child(self) -> int:
+        """Return the process that uses CUDA for it."""
+        return int(Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()[0])
+
+    def mark(self, pid: int = 0) -> ProcessMark:
+        """Return its process's name for life, or its child's."""
+        stat = ProcFS().stat(pid or self.pid)
         assert stat is not None
         return stat.mark
 
@@ -143,9 +150,9 @@ class FakeMPS:
         )
         return done.stdout.strip()
 
-    def process(self, *, uid: int | None = None) -> FakeClient:
+    def process(self, *, uid: int | None = None, parent: bool = False) -> FakeClient:
         """Start a process without CUDA; it ends with this world at the latest."""
-        self._clients.append(FakeClient(uid=uid))
+        self._clients.append(FakeClient(uid=uid, parent=parent))
         return self._clients[-1]
 
     def client(self, pipes: Path, *devices: str, uid: int | None = None) -> FakeClient:

@@ -15,12 +15,14 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jupyter_gpupool.protocol.paths import os_user
+from jupyter_gpupool.backends.procfs import ProcFS
+from jupyter_gpupool.protocol.names import ENV_LOCK_DIR, ENV_RUNTIME_DIR
+from jupyter_gpupool.protocol.paths import os_user, private_directory
 from jupyter_gpupool.protocol.tokens import KernelClaim, mint_kernel_token
 from tests.support import whats_there
 from tests.support.limits import in_force, lives
@@ -38,6 +40,11 @@ _SERVICE = (
 )
 
 
+def limits_of(pid: int) -> Any:
+    """Return everything that a lease may have changed for a process."""
+    return in_force(pid), ProcFS().control_groups(pid).get("pids", "")
+
+
 class Holder:
     """A process that shows tickets; what it answers is read when it is asked for."""
 
@@ -51,8 +58,7 @@ class Holder:
             bufsize=1,
         )
         self.pid = self.process.pid
-        self.ask("limits")
-        self.before = in_force(self.pid)
+        self.before = limits_of(self.pid)
         self.children: dict[int, Any] = {}
 
     def send(self, do: str, **fields: Any) -> None:
@@ -123,6 +129,10 @@ class Lifecycles:
         Fields of `AgentSettings`.
     request : dict
         Fields of every request.
+    then : sequence of (str, dict)
+        What a holder does once it is attached.
+    spawns : bool
+        Whether holders can start children.
     """
 
     def __init__(
@@ -134,6 +144,8 @@ class Lifecycles:
         kills: Kills,
         agent: Mapping[str, Any] | None = None,
         request: Mapping[str, Any] | None = None,
+        then: Sequence[tuple[str, dict[str, Any]]] = (),
+        spawns: bool = True,
     ) -> None:
         self.pool = pool
         self.kills = kills
@@ -141,7 +153,8 @@ class Lifecycles:
         self.lease_ids: list[str] = []
         #: Processes that outlive their holders, and how they were before any lease.
         self.survivors: dict[int, Any] = {}
-        self._command = command
+        self._command, self._then = command, then
+        self._spawn_chance = 0.3 if spawns else 0.0
         self._settings = {"runtime": os.fspath(pool.runtime), "sample_seconds": 0.2, **(agent or {})}
         self._request = {"compute_milli": 50, "memory_bytes": 2**28, "wait_seconds": 20, **(request or {})}
         self._actors: list[Actor] = []
@@ -153,11 +166,13 @@ class Lifecycles:
     def start(self) -> None:
         """Start the service and its agent."""
         self.pool.arguments += _SERVICE
+        private_directory(self.pool.runtime, variable=ENV_RUNTIME_DIR)
+        self._launch_agent()  # both take a while to start, so they do it together
         self.pool.start(wait=False)
         wait_for(self.pool._answers, "the service to answer")
-        self._start_agent()
+        self.pool.wait_joined()
 
-    def _start_agent(self) -> None:
+    def _launch_agent(self) -> None:
         with self._log.open("ab") as log:
             self._agent = subprocess.Popen(
                 [sys.executable, "-m", "tests.support.agent_process", json.dumps(self._settings)],
@@ -168,14 +183,14 @@ class Lifecycles:
                 stderr=log,
                 start_new_session=True,
             )
-        self.pool.wait_joined()
 
     def kill_agent(self) -> None:
         """Kill the agent, and start the next."""
         assert self._agent is not None
         self._agent.kill()
         self._agent.wait(20)
-        self._start_agent()
+        self._launch_agent()
+        self.pool.wait_joined()
 
     def kill_service(self) -> None:
         """Kill the service, and start it again."""
@@ -219,7 +234,7 @@ class Lifecycles:
     def _begin(self, number: int) -> None:
         """Start a holder, ask for a lease, attach, and perhaps kill somebody meanwhile."""
         holder = Holder(self._command, self.pool.environment)
-        if self.chance.random() < 0.3:
+        if self.chance.random() < self._spawn_chance:
             holder.spawn()
         claim = None
         if self.chance.random() < 0.4:
@@ -258,7 +273,9 @@ class Lifecycles:
         answer = actor.holder.answer() if actor.holder.process.poll() is None else ""
         if not victim:
             assert json.loads(answer)["error"] in (None, ""), answer
-            if self.chance.random() < 0.3:
+            for do, fields in self._then:
+                assert json.loads(actor.holder.ask(do, **fields))["error"] == ""
+            if self.chance.random() < self._spawn_chance:
                 actor.holder.spawn()
             if self.chance.random() < 0.3:
                 self._resize(actor)
@@ -308,7 +325,7 @@ class Lifecycles:
             self.pool.release(actor.lease_id)
         if how == "release and live" and holder.process.poll() is None:
             self.pool.wait_state(actor.lease_id, "ended")
-            wait_for(lambda: in_force(holder.pid) == holder.before, f"{holder.pid} to be as it was", 10)
+            wait_for(lambda: limits_of(holder.pid) == holder.before, f"{holder.pid} to be as it was", 10)
         holder.end()
         return None
 
@@ -332,7 +349,7 @@ class Lifecycles:
     def whats_there(self) -> dict[str, set[str]]:
         """List everything that a pool could leave behind."""
         runtime = self.pool.runtime
-        lock = Path(self.pool.environment["JUPYTER_GPUPOOL_LOCK_DIR"])
+        lock = Path(self.pool.environment[ENV_LOCK_DIR])
         survivors = {pid for pid in self.survivors if lives(pid)}
         return {
             "processes": whats_there.processes(runtime, besides={*self.own_pids, *survivors}),
@@ -340,9 +357,9 @@ class Lifecycles:
             "files": whats_there.files(runtime, lock),
             "sockets": whats_there.sockets(runtime),
             "limits": {
-                f"{pid}: {in_force(pid)}, not {before}"
+                f"{pid}: {limits_of(pid)}, not {before}"
                 for pid, before in self.survivors.items()
-                if lives(pid) and in_force(pid) != before
+                if lives(pid) and limits_of(pid) != before
             },
         }
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -68,6 +70,10 @@ class MPSBench:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.mps.end()
+        for place in self.seen_places:
+            shutil.rmtree(place, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                place.parent.rmdir()
         self.gpus.__exit__(kind, error, trace)
 
     def agent(self) -> MPSRung:
@@ -97,23 +103,25 @@ class MPSBench:
         memory: int = 20 * GIB,
         started: bool = False,
         gpu: GPU | None = None,
+        pid: int = 0,
     ) -> Site:
-        """Return where the rung is put."""
+        """Return where the rung is put; ``pid`` where it is the holder's child that has the lease."""
         gpu = gpu or self.gpu()
         return Site(
             lease_id=lease,
             gpu=gpu,
             share=ShareOrder(device_id=gpu.uuid, compute_milli=milli, memory_bytes=memory),
-            holder=holder.mark,
+            holder=holder.mark(pid),
             uid=holder.uid,
             cuda_started=started,
         )
 
-    def start_cuda(self, holder: FakeClient, put: Put, gpu: GPU | None = None) -> None:
-        """Let CUDA start in a holder with the environment that it got, and be served."""
+    def start_cuda(self, holder: FakeClient, put: Put, pid: int = 0) -> None:
+        """Let CUDA start in a holder, or its child ``pid``, with the environment that it got; be served."""
         pipes = self.pipes(put)
-        holder.connect(pipes, (gpu or self.gpu()).uuid)
-        self.until(lambda: f"accepted {holder.pid}\n" in (pipes / "fake-daemon").read_text(), "accepted")
+        holder.connect(pipes, self.gpu().uuid)
+        line = f"accepted {pid or holder.pid}\n"
+        self.until(lambda: line in (pipes / "fake-daemon").read_text(), line)
 
     def pipes(self, put: Put) -> Path:
         """Return the pipe directory that a holder was given."""
@@ -142,5 +150,6 @@ class MPSBench:
     @property
     def seen_places(self) -> set[Path]:
         """Return every pipe directory that a daemon was started in."""
-        lines = (self.mps.directory / "calls.log").read_text().splitlines()
+        log = self.mps.directory / "calls.log"
+        lines = log.read_text().splitlines() if log.exists() else []
         return {Path(line.split()[0]).parent for line in lines if line.split()[1] == "-d"}

@@ -28,7 +28,7 @@ from jupyter_gpupool.backends.cpu_refusals import refuse_foreign
 from jupyter_gpupool.backends.groupplan import plan_groups
 from jupyter_gpupool.backends.host.plan import Node, Used, choose
 from jupyter_gpupool.backends.host.record import HostRecord, dump, load, new_record
-from jupyter_gpupool.backends.host.scope import Scopes
+from jupyter_gpupool.backends.host.scope import Scopes, scope_of
 from jupyter_gpupool.backends.host.words import describe
 from jupyter_gpupool.backends.machine import Machine
 from jupyter_gpupool.backends.rules import HostLimits as Mode
@@ -151,7 +151,7 @@ class HostLimits:
         self, lease_id: str, record: HostRecord, holder: ProcessMark, begin: Callable[[], None]
     ) -> None:
         """Let systemd limit the tree."""
-        record.scope = f"jupyter_gpupool-{lease_id}-{holder.pid}.scope"
+        record.scope = scope_of(lease_id, holder)
         begin()
         tree = self._limits.tree(_name(lease_id), _nothing(), holder)
         try:
@@ -170,17 +170,32 @@ class HostLimits:
     # --- change, look, take off ---------------------------------------------------------------------
 
     def resize(self, attachment: Attachment, part: float) -> Attachment:
-        """Limit to another part; a limit that cannot be set is left out, and told."""
+        """Limit to another part, in place: a device's limit may be one of the same control group.
+
+        What a holder uses more than its new part of stays limited as it was.
+        """
         lease_id, holder, record = attachment.lease_id, attachment.holder, load(attachment)
-        if record.scope:
-            wanted = choose(part, self._node(), self._used(lease_id, holder))
-            self._scopes.change(record.scope, wanted)
-            self._scopes.verify(record.scope, wanted)
-            changed = new_record(wanted)
-            changed.scope = record.scope
-            return self._attachment(lease_id, holder, part, changed)
-        self.detach(attachment)
-        return self.attach(lease_id, part, holder) or attachment
+        changed = new_record(choose(part, self._node(), self._used(lease_id, holder)))
+        changed.go_on_from(record)
+        try:
+            self._change(lease_id, changed, record, holder)
+        except HolderGone:
+            raise
+        except BackendError as error:
+            logger.warning("The limits beside lease %s stay as they were: %s", lease_id, error)
+            return attachment
+        made = self._attachment(lease_id, holder, part, changed)
+        self.show(made)
+        return made
+
+    def _change(self, lease_id: str, new: HostRecord, old: HostRecord, holder: ProcessMark) -> None:
+        """Put other limits in force, by the mechanism that limits already."""
+        if old.scope:
+            self._scopes.change(old.scope, new.wanted)
+            self._scopes.verify(old.scope, new.wanted)
+        elif new.undo is not None and not old.yielding:
+            bounds = (new.bounds, old.bounds)
+            self._limits.resize(_name(lease_id), new.undo, *bounds, holder, check=lambda *_: None)
 
     def watch(self, attachment: Attachment) -> LeaseSample:
         """Keep the limits up, or give way to a share of the CPU; replaces the record where it changed."""

@@ -29,6 +29,18 @@ class HostRecord(msgspec.Struct, kw_only=True):
     #: True while a share of the CPU limits the same process.
     yielding: bool = False
 
+    def go_on_from(self, old: HostRecord) -> None:
+        """Take over what is in force; where the holder uses more than its new part, the old limit stays."""
+        self.undo, self.scope, self.yielding = old.undo, old.scope, old.yielding
+        if self.undo is None and not self.scope:
+            self.reasons = old.reasons
+        if self.memory_bytes is None and old.memory_bytes is not None:
+            self.memory_bytes = old.memory_bytes
+            self.reasons.pop(Resource.HOST_MEMORY, None)
+        if self.processes is None and old.processes is not None:
+            self.processes = old.processes
+            self.reasons.pop(Resource.PROCESSES, None)
+
     @property
     def wanted(self) -> Wanted:
         """How much the holder gets."""

@@ -22,6 +22,9 @@ _SERVICE = "org.freedesktop.systemd1"
 _OBJECT = "/org/freedesktop/systemd1"
 _MANAGER = "org.freedesktop.systemd1.Manager"
 _SCOPE = "org.freedesktop.systemd1.Scope"
+#: What the names of holders' scopes begin with.
+_PREFIX = "jupyter_gpupool-"
+_NO_LIMITS = Wanted(cores_milli=0, memory_bytes=None, processes=None)
 #: How systemd writes "no limit".
 _INFINITY = 2**64 - 1
 #: How long one call may take, and how long until the processes are in their scope, seconds.
@@ -106,7 +109,7 @@ class Scopes:
             If systemd refuses.
         """
         try:
-            self.change(unit, Wanted(cores_milli=0, memory_bytes=None, processes=None))
+            self.change(unit, _NO_LIMITS)
         except LimitNotInForce:
             if self.in_force(unit) is not None:
                 raise
@@ -155,6 +158,25 @@ class Scopes:
         if done.returncode:
             raise LimitNotInForce(f"systemd refuses: {done.stderr.strip() or done.returncode}.")
         return done.stdout
+
+
+def leave_scope(scopes: Scopes, procfs: ProcFS) -> None:
+    """Move this process out of the scope of a holder that started it, into one without limits.
+
+    Raises
+    ------
+    LimitNotInForce
+        If systemd refuses.
+    """
+    unit = procfs.control_groups(os.getpid()).get("", "").rpartition("/")[2]
+    stat = procfs.stat(os.getpid())
+    if unit.startswith(_PREFIX) and unit.endswith(".scope") and stat is not None:
+        scopes.start(f"jupyter_gpupool_pool-{os.getpid()}.scope", [stat.mark], _NO_LIMITS)
+
+
+def scope_of(lease_id: str, holder: ProcessMark) -> str:
+    """Return the name of a holder's scope: no two processes have the same."""
+    return f"{_PREFIX}{lease_id}-{holder.pid}.scope"
 
 
 def _properties(wanted: Wanted) -> list[str]:

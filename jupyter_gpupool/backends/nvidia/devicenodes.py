@@ -74,6 +74,8 @@ def open_besides(who: Identity, dev: Path = Path("/dev"), *, instance: bool = Fa
         instances = sorted(caps.iterdir()) if instance and caps.is_dir() else []
     except OSError:
         return "its device files cannot be looked at"
+    if not gpus:  # WSL has one file for all GPUs
+        return "there are no device files of single GPUs that could be closed"
     may_open = [path for path in gpus if _may_open(path, who)]
     if len(may_open) > 1:
         return f"{' and '.join(str(Path('/dev', path.name)) for path in may_open[:2])} are open to it"

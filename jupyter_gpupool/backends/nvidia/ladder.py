@@ -8,7 +8,7 @@ its reason, never left out in silence.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 import msgspec
@@ -89,13 +89,16 @@ class Plan:
         Rungs that are put too, but answer for nothing.
     because : tuple of str
         Sentences about stronger rungs that were not possible.
+    because_memory : tuple of str
+        The same about rungs that limit memory only.
     """
 
     mode: Mode
     memory: RungName | None
     compute: RungName | None
     beside: tuple[RungName, ...] = ()
-    because: tuple[str, ...] = field(default=())
+    because: tuple[str, ...] = ()
+    because_memory: tuple[str, ...] = ()
 
     @property
     def rungs(self) -> tuple[RungName, ...]:
@@ -145,17 +148,24 @@ def _shared(able: Capabilities, mode: Mode, sharing: Sharing, *, whole: bool) ->
     """Choose for a device that several leases share."""
     driver = able.possible(RungName.DRIVER)
     mps = mode is Mode.MPS and able.possible(RungName.MPS)
-    because = [] if driver else [_reason(able, RungName.DRIVER)]
-    if not mps and sharing is not Sharing.TIMESLICE:
-        because.append(_reason(able, RungName.MPS))
-    if whole and not mps:  # nobody else's lease fits beside it
-        memory = RungName.DRIVER if driver else RungName.WHOLE
-        return Plan(mode=mode, memory=memory, compute=RungName.WHOLE, because=tuple(because))
+    no_driver = () if driver else (_reason(able, RungName.DRIVER),)
+    # who decided for time-slicing knows that there is no MPS
+    no_mps = () if mps or sharing is Sharing.TIMESLICE else (_reason(able, RungName.MPS),)
     memory = RungName.DRIVER if driver else RungName.MPS if mps else RungName.FRAMEWORK
-    # under the driver's limit frameworks see a device of that size: caps would be a part of a part
-    beside = (RungName.FRAMEWORK,) if memory is RungName.MPS else ()
     compute = RungName.MPS if mps else None
-    return Plan(mode=mode, memory=memory, compute=compute, beside=beside, because=tuple(because))
+    if whole and not mps:  # nobody else's lease fits beside it
+        memory, compute = RungName.DRIVER if driver else RungName.WHOLE, RungName.WHOLE
+    # a whole device may become a share; under the driver's limit, frameworks see a device of that size
+    capped = memory in {RungName.MPS, RungName.WHOLE}
+    beside = (RungName.FRAMEWORK,) if capped else ()
+    return Plan(
+        mode=mode,
+        memory=memory,
+        compute=compute,
+        beside=beside,
+        because=no_mps,
+        because_memory=no_driver,
+    )
 
 
 def _reason(able: Capabilities, rung: RungName) -> str:
@@ -166,6 +176,11 @@ def _reason(able: Capabilities, rung: RungName) -> str:
 def _exclusive(sharing: Sharing) -> tuple[str, ...]:
     if sharing is Sharing.MIG:
         return ("An administrator lets this model be shared by MIG only, and it is not in MIG mode.",)
+    if sharing is Sharing.TIMESLICE:
+        return (
+            "An administrator wants this model time-sliced, but it is in EXCLUSIVE_PROCESS mode: it has one"
+            " process at a time.",
+        )
     return ("The device is in EXCLUSIVE_PROCESS mode and MPS is not possible: it has one process at a time.",)
 
 
@@ -189,9 +204,10 @@ def combine(plan: Plan, docs: Mapping[RungName, Sequence[IsolationDoc]]) -> list
 
     The rung that answers for a resource speaks, also when it says that nothing is in force.
     """
-    why = " ".join(plan.because)
     result = []
     for resource, name in plan.answers().items():
+        extra = plan.because_memory if resource is Resource.MEMORY else ()
+        why = " ".join([*extra, *plan.because])
         spoken = next((doc for doc in docs.get(name, ()) if doc.resource is resource), None) if name else None
         if spoken is None:
             result.append(timeslice(why) if resource is Resource.COMPUTE else _nothing(resource, why))

@@ -72,6 +72,7 @@ class Presence:
     ) -> None:
         self._nvml = nvml
         self._sampler = sampler
+        self._procfs = procfs
         self._watch = ProcessWatch(procfs, clock)
         #: Holder and devices of each lease.
         self._leases: dict[str, tuple[ProcessMark, set[str]]] = {}
@@ -103,7 +104,8 @@ class Presence:
     ) -> list[ProcessMark]:
         """List the living processes of a holder, parents before children."""
         others = {mark.pid for other, (mark, _) in list(self._leases.items()) if other != lease_id}
-        return self.table(holder, fresh=fresh).tree(holder, known, others)
+        tree = self.table(holder, fresh=fresh).tree(holder, known, others)
+        return [mark for mark in tree if self._procfs.alive(mark)]  # the table may be a moment old
 
     def use(self, lease_id: str, gpu: GPU, tree: Sequence[ProcessMark], *, live: bool = False) -> Use:
         """Find the processes of a tree on the devices.

@@ -155,17 +155,33 @@ def exceed_compute(hand: Hand, gpu: GPU, compute_milli: int) -> Seen:
     """Compute on as many multiprocessors as there are to be had, and count them."""
     loaded = hand.ask("load", ptx=PTX.decode(), within_seconds=CALL_SECONDS)
     found = hand.ask("spread", within_seconds=CALL_SECONDS) if not loaded["error"] else loaded
-    if found["error"]:
-        return Seen(held=None, text=f"a kernel could not be run ({found['error']})")
-    return judge_multiprocessors(found["multiprocessors"], gpu.multiprocessors, compute_milli)
+    told = hand.ask("info", within_seconds=CALL_SECONDS)
+    if error := found["error"] or told["error"]:
+        return Seen(held=None, text=f"a kernel could not be run ({error})")
+    seen, promised = found["multiprocessors"], told["multiprocessors"]
+    return judge_multiprocessors(seen, promised, gpu.multiprocessors, compute_milli)
 
 
-def judge_multiprocessors(seen: int, whole: int, compute_milli: int) -> Seen:
-    """Compare the multiprocessors that a kernel ran on with a share of all of them."""
+def judge_multiprocessors(seen: int, promised: int, whole: int, compute_milli: int) -> Seen:
+    """Compare the multiprocessors that a kernel ran on with a share of all of them.
+
+    Parameters
+    ----------
+    seen : int
+        On how many its blocks were, in all its time.
+    promised : int
+        How many CUDA says that there are.
+    whole : int
+        How many the device has; 0 when NVML does not say.
+    compute_milli : int
+        The share, thousandths.
+    """
     if not whole or not seen:
         return Seen(held=None, text=f"a kernel ran on {seen} multiprocessors, of an unknown number")
     allowed = -(-whole * compute_milli // WHOLE_MILLI)
     text = f"a kernel ran on {seen} of {whole} multiprocessors, with {allowed} in its share"
+    if seen > allowed >= promised:
+        return Seen(held=None, text=f"{text}, though CUDA says {promised}: on those it was one after another")
     return Seen(held=seen <= allowed, text=text)
 
 

@@ -57,7 +57,7 @@ _runtime: list[Any] = []
 
 def init(environment: dict[str, str], **_: Any) -> dict[str, Any]:
     """Take over environment variables, initialise CUDA, and make a context on the first device."""
-    os.environ.update(environment)
+    os.environ.update({"CUDA_CACHE_DISABLE": "1", **environment})  # its kernels stay out of the user's cache
     device, context = ctypes.c_int(), _driver.context
     error = (
         _driver.call("cuInit", 0)

@@ -82,19 +82,12 @@ FAST = (
     ),
     Source(function="nvmlDeviceGetTemperature", names=("temperature_celsius",), arguments=(0,)),
     Source(function="nvmlDeviceGetPowerUsage", names=("power_watts",), convert=_scaled(1e-3)),
-    _first("encoder_percent", "nvmlDeviceGetEncoderUtilization"),
-    _first("decoder_percent", "nvmlDeviceGetDecoderUtilization"),
-    _first("jpeg_percent", "nvmlDeviceGetJpgUtilization"),
-    _first("optical_flow_percent", "nvmlDeviceGetOfaUtilization"),
-    Source(function="nvmlDeviceGetPerformanceState", names=("performance_state",)),
     # These are judged together with load and temperature, so that they must not be older.
     Source(function="nvmlDeviceGetFanSpeed", names=("fan_percent",)),
     Source(function="nvmlDeviceGetCurrPcieLinkGeneration", names=("pcie_generation",)),
     Source(function="nvmlDeviceGetCurrPcieLinkWidth", names=("pcie_width_lanes",)),
-    _clock("graphics_clock_hertz", 0),
     _clock("sm_clock_hertz", 1),
     _clock("memory_clock_hertz", 2),
-    _clock("video_clock_hertz", 3),
     Source(
         function="nvmlDeviceGetCurrentClocksEventReasons",
         older="nvmlDeviceGetCurrentClocksThrottleReasons",
@@ -113,6 +106,13 @@ FAST = (
 
 #: Read about every 10 s. Fields, NVLinks and the fabric are below.
 SLOW = (
+    _first("encoder_percent", "nvmlDeviceGetEncoderUtilization"),
+    _first("decoder_percent", "nvmlDeviceGetDecoderUtilization"),
+    _first("jpeg_percent", "nvmlDeviceGetJpgUtilization"),
+    _first("optical_flow_percent", "nvmlDeviceGetOfaUtilization"),
+    Source(function="nvmlDeviceGetPerformanceState", names=("performance_state",)),
+    _clock("graphics_clock_hertz", 0),
+    _clock("video_clock_hertz", 3),
     Source(
         function="nvmlDeviceGetBAR1MemoryInfo",
         names=("bar1_used_bytes", "bar1_total_bytes"),

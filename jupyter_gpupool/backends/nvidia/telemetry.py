@@ -206,8 +206,8 @@ class Telemetry:
             if info is None:
                 continue
             reading = self._nvml.read(function, handle, ctypes.byref(info))
-            reason = reading.reason
-            if reading.value is not None:
+            reason = reading.reason or Reason.NOT_SUPPORTED
+            if reading.value is not None and info.state:  # 0 says that there is no fabric
                 group.values.update(zip(sources.FABRIC, sources.fabric_values(info), strict=True))
                 return
         group.miss(sources.FABRIC, reason)

@@ -21,6 +21,7 @@ class NvidiaUndo(msgspec.Struct, kw_only=True):
     compute: RungName | None
     beside: list[RungName] = []
     because: list[str] = []
+    because_memory: list[str] = []
     #: The record of each rung, in the order in which they were put.
     rungs: dict[RungName, msgspec.Raw] = {}
     #: The holder's user.
@@ -39,25 +40,23 @@ class NvidiaUndo(msgspec.Struct, kw_only=True):
             compute=self.compute,
             beside=tuple(self.beside),
             because=tuple(self.because),
+            because_memory=tuple(self.because_memory),
         )
 
     def follow(self, plan: Plan) -> None:
         """Take over another choice."""
         self.mode, self.memory, self.compute = plan.mode, plan.memory, plan.compute
         self.beside, self.because = list(plan.beside), list(plan.because)
+        self.because_memory = list(plan.because_memory)
 
 
 def begin(plan: Plan, uid: int, started_pid: int) -> NvidiaUndo:
     """Return the record of a lease for which nothing was done yet."""
-    return NvidiaUndo(
-        mode=plan.mode,
-        memory=plan.memory,
-        compute=plan.compute,
-        beside=list(plan.beside),
-        because=list(plan.because),
-        uid=uid,
-        started_pid=started_pid,
+    undo = NvidiaUndo(
+        mode=plan.mode, memory=plan.memory, compute=plan.compute, uid=uid, started_pid=started_pid
     )
+    undo.follow(plan)
+    return undo
 
 
 _decoder = msgspec.json.Decoder(NvidiaUndo)

@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 #: How long a process may take to end when it is asked to, before it is killed, seconds.
 KILL_SECONDS = 5.0
 #: Programs that are never ended: MPS itself, the driver's daemons, and what draws the screen.
-_SPARED = frozenset(
+SPARED = frozenset(
     {
         "Xorg",
         "Xwayland",
@@ -123,7 +123,7 @@ class Strangers:
             unknown = leased and not process.visible
             sizes.append(None if unknown else process.memory_bytes)
             stat = self._procfs.stat(process.pid) if process.visible else None
-            if stat is not None and not process.graphics and doc.name not in _SPARED:
+            if stat is not None and not process.graphics and doc.name not in SPARED:
                 marks.add((gpu.uuid, stat.mark))
                 self._handle(gpu, stat.mark, doc)
         for key in [key for key in self._seen if key[0] == gpu.uuid and key not in marks]:

@@ -62,7 +62,10 @@ export function DeviceCard(props: {
         )}
       </div>
       {!device.offered && (
-        <Notice tone="warn" message={device.withheld || trans.__('Not offered at the moment.')} />
+        <Notice
+          tone="warn"
+          message={sentence(device.withheld) || trans.__('Not offered at the moment.')}
+        />
       )}
       {device.health !== 'healthy' &&
         device.health_reason &&
@@ -76,16 +79,6 @@ export function DeviceCard(props: {
       <MemoryBar device={device} held={held} trans={trans} />
       <Readings device={device} trans={trans} />
       <Unmanaged device={device} trans={trans} />
-      {device.isolation.length > 0 && (
-        <Limits isolation={device.isolation} isPromise={true} trans={trans} />
-      )}
-      {device.kind === 'cuda' && buysNoCompute(device.isolation) && (
-        <div className="jp-GPUPool-muted">
-          {trans.__(
-            'Time-slicing: a fraction does not buy compute here. All processes get equal parts of the time.'
-          )}
-        </div>
-      )}
       {held.length > 0 && (
         <ul className="jp-GPUPool-leases" aria-label={trans.__('Leases on %1', device.name)}>
           {held.map(({ lease, part }) => (
@@ -93,8 +86,25 @@ export function DeviceCard(props: {
           ))}
         </ul>
       )}
+      {device.isolation.length > 0 && (
+        <div className="jp-GPUPool-promise">
+          <Limits isolation={device.isolation} isPromise={true} trans={trans} />
+          {device.kind === 'cuda' && buysNoCompute(device.isolation) && (
+            <div className="jp-GPUPool-muted">
+              {trans.__(
+                'Time-slicing: a fraction does not buy compute here. All processes get equal parts of the time.'
+              )}
+            </div>
+          )}
+        </div>
+      )}
     </article>
   );
+}
+
+/** The same with a full stop; nothing stays nothing. */
+function sentence(text: string): string {
+  return text && !text.endsWith('.') ? `${text}.` : text;
 }
 
 /** A sentence without its full stop, to look for it in another. */

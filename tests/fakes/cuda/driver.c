@@ -101,7 +101,7 @@ int cuInit(unsigned flags) {
     if (state_refresh()) return NO_DEVICE;
     look_around();
     if (!seat_count) return NO_DEVICE;
-    int mps = mps_join();
+    int mps = state_number("cuda.mps", 1) ? mps_join() : 0;
     if (mps > 1) return mps;
     via_mps = mps;
     owner = getpid();

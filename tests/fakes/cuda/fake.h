@@ -7,6 +7,8 @@
  *   gpu0.multiprocessors 132         gpu0.cc 9.0
  *   cuda.context_bytes 67108864      what a context takes
  *   cuda.launch_nanoseconds 2000000  how long the kernel "work" takes on a whole device
+ *   cuda.mps 0                       CUDA does not find its daemon
+ *   cuda.mps_limits 0                it is a client, but nothing limits it
  */
 #ifndef FAKE_H
 #define FAKE_H

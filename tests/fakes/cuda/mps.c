@@ -138,7 +138,7 @@ int mps_check(void)
 int mps_percentage(void)
 {
     daemon_t daemon;
-    if (!joined || !look(&daemon, NULL, -1))
+    if (!joined || !look(&daemon, NULL, -1) || !state_number("cuda.mps_limits", 1))
         return 100;
     return (int)(own_percentage < daemon.percentage ? own_percentage : daemon.percentage);
 }
@@ -154,7 +154,7 @@ uint64_t mps_memory_limit(const char *uuid, int ordinal)
 {
     daemon_t daemon;
     char copy[sizeof own_limits], *rest = copy, *part;
-    if (!joined || !look(&daemon, uuid, ordinal))
+    if (!joined || !look(&daemon, uuid, ordinal) || !state_number("cuda.mps_limits", 1))
         return UINT64_MAX;
     uint64_t limit = daemon.limit;
     snprintf(copy, sizeof copy, "%s", own_limits);

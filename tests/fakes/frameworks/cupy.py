@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 __version__ = "14.0.1"
 
 
 class _Pool:
     def __init__(self) -> None:
-        self.limit = 0
+        self.limit = int(os.environ.get("CUPY_GPU_MEMORY_LIMIT", "0"))
 
     def get_limit(self) -> int:
         return self.limit

@@ -176,3 +176,11 @@ def test_emulated_devices_take_the_place_of_real_ones() -> None:
     ]
     with pytest.raises(InvalidValue):
         make_backends("9xNothing", False)
+
+
+def test_beside_real_devices_emulated_ones_have_names_of_their_own() -> None:
+    beside = make_backends("2xL4-24GB", True)[0].discover()
+    assert [device.name for device in beside] == ["emulated0", "emulated1"]
+    alone = make_backends("2xL4-24GB", False)[0].discover()
+    assert [device.name for device in alone] == ["cuda0", "cuda1"]
+    assert [device.id for device in alone] == [device.id for device in beside]

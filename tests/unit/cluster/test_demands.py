@@ -244,6 +244,25 @@ async def test_what_an_agent_had_only_begun_is_undone_by_the_next_one_and_not_ad
 
 
 @pytest.mark.asyncio
+async def test_limits_that_an_agent_was_changing_are_set_again_by_the_next_as_the_record_says(
+    tmp_path: Path, family: _Family
+) -> None:
+    bench = DeskBench(tmp_path)
+    await bench.desk.attach(order_for("one"), peer_of(family.process))
+    await bench.desk.close()
+    (record,) = bench.book.load()
+    record.resizing = True
+    bench.book.save(record)
+    bench.backend.in_force["lease_1", "one"] = 999
+
+    second = bench.make_desk()
+    await second.adopt(bench.book.load())
+    assert bench.backend.in_force == {("lease_1", "one"): 250}
+    assert not bench.book.load()[0].resizing
+    await second.close()
+
+
+@pytest.mark.asyncio
 async def test_backends_close_what_they_opened(tmp_path: Path) -> None:
     bench = DeskBench(tmp_path)
     bench.inventory.close()

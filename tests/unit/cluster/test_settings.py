@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -153,3 +155,49 @@ def test_rules_travel_from_the_service_to_its_agent_unchanged() -> None:
     assert load_rules(dump_rules(rules)) == rules
     with pytest.raises(BadAgentSettings, match="--rules cannot be read"):
         load_rules("{")
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of ours to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "jupyter_gpupool", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "name", ["serve", pytest.param("agent", marks=SLOW), pytest.param("config", marks=SLOW)]
+)
+def test_a_wrong_file_ends_every_command_with_one_sentence(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "sharing.yaml"
+    path.write_text(GOOD.replace("mps", "mpx"))
+    done = command(name, "--sharing-file", str(path))
+    assert done.returncode == 1
+    said = (
+        f"jupyter gpupool: {path}, line 2: “sharing” is “mpx”; it must be one of auto, mig, mps, timeslice."
+    )
+    assert done.stderr.strip() == said
+
+
+def test_config_shows_the_rules_as_they_count(tmp_path: Path) -> None:
+    path = tmp_path / "sharing.yaml"
+    path.write_text(GOOD)
+    done = command("config", "--sharing-file", str(path), "--sharing", "timeslice", "--unmanaged", "warn")
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert "PoolAgent.unmanaged 'warn' command line" in lines
+    assert "sharing rule 1 *A100*: mps PoolAgent" in lines
+    assert "sharing rule 2 *: timeslice PoolAgent" in lines
+
+
+@pytest.mark.slow
+def test_a_value_that_a_setting_cannot_have_is_no_traceback() -> None:
+    done = command("agent", "--unmanaged", "interrupt")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "expected any of ['show', 'warn', 'end']" in done.stderr

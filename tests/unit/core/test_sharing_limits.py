@@ -9,6 +9,7 @@ import pytest
 from jupyter_gpupool.core.devices import Device, Health, Withheld
 from jupyter_gpupool.core.errors import DoesNotFitNow
 from jupyter_gpupool.core.leases import LeaseState
+from jupyter_gpupool.core.wording import because
 from jupyter_gpupool.testing import GIB, PoolDriver, a_device, a_want
 from tests.support.pools import MakePool
 
@@ -125,6 +126,19 @@ def test_a_failed_device_is_withheld_with_what_is_wrong(mps: PoolDriver) -> None
     assert mps.pool.reason(mps.request(250), mps.now_ms).endswith(f"no such device is offered: {said}.")
     with pytest.raises(DoesNotFitNow, match="XID 79"):
         mps.request(250, wait_ms=0)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "clause"),
+    [
+        ("The driver reported XID 79.", ": the driver reported XID 79"),
+        ("ECC errors were counted.", ": ECC errors were counted"),
+        ("A fan stands still.", ": a fan stands still"),
+        ("", ""),
+    ],
+)
+def test_what_is_wrong_is_written_as_the_end_of_a_sentence(sentence: str, clause: str) -> None:
+    assert because(sentence) == clause
 
 
 def test_a_failed_device_comes_back_by_itself(mps: PoolDriver) -> None:

@@ -112,17 +112,39 @@ def test_thread_counts_are_capped_follow_a_resize_and_come_back():
     before = torch.get_num_threads()
     settings = AppliedSettings()
     try:
-        torch.set_num_threads(2)
+        torch.set_num_threads(4)
         settings.apply(AttachReply(environment={"OMP_NUM_THREADS": "1"}, threads=1))
         assert torch.get_num_threads() == 1
-        settings.resize(4)
-        assert torch.get_num_threads() == 4
-        assert os.environ["OMP_NUM_THREADS"] == "4"
+        settings.resize(3)
+        assert torch.get_num_threads() == 3
+        assert os.environ["OMP_NUM_THREADS"] == "3"
         settings.undo()
-        assert torch.get_num_threads() == 2
+        assert torch.get_num_threads() == 4
     finally:
         settings.undo()
         torch.set_num_threads(before)
+
+
+def test_a_lower_thread_count_of_the_users_own_is_never_raised(monkeypatch):
+    torch = pytest.importorskip("torch")
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    before = torch.get_num_threads()
+    settings = AppliedSettings()
+    with threadpoolctl.threadpool_limits(limits=1):
+        try:
+            torch.set_num_threads(1)
+            settings.apply(AttachReply(environment={"OMP_NUM_THREADS": "2"}, threads=2))
+            assert torch.get_num_threads() == 1
+            assert {pool["num_threads"] for pool in threadpoolctl.threadpool_info()} == {1}
+            assert os.environ["OMP_NUM_THREADS"] == "1"
+            settings.resize(4)
+            assert torch.get_num_threads() == 1
+            settings.undo()
+            assert torch.get_num_threads() == 1
+        finally:
+            settings.undo()
+            torch.set_num_threads(before)
 
 
 def test_a_thread_count_that_the_user_chose_meanwhile_stays():

@@ -134,12 +134,26 @@ def test_tensorflow_gets_a_logical_device_until_it_uses_its_gpu(caps):
     caps.put([cap(20)])
     assert [it.memory_limit for it in tensorflow.config.logical[gpu]] == [20 * 1024]
     caps.take_off()
-    assert [it.memory_limit for it in tensorflow.config.logical[gpu]] == [None]
+    assert tensorflow.config.logical[gpu] == []
+    assert caps.problems == []
     caps.put([cap(20)])
     tensorflow.config.in_use = True
     caps.put([cap(40)])
     (sentence,) = caps.problems
     assert "can no longer be told its cap of 40.0 GiB; it follows after a kernel restart" in sentence
+
+
+def test_a_notebook_that_lets_tensorflows_memory_grow_works_under_a_cap_too(caps):
+    import tensorflow
+
+    gpu = tensorflow.config.list_physical_devices("GPU")[0]
+    original = tensorflow.config.experimental.set_memory_growth
+    caps.put([cap(20)])
+    tensorflow.config.experimental.set_memory_growth(gpu, True)
+    tensorflow.config.experimental.set_memory_growth("/physical_device:GPU:1", True)
+    assert tensorflow.config.growth == {"/physical_device:GPU:1": True}
+    caps.take_off()
+    assert tensorflow.config.experimental.set_memory_growth == original
 
 
 def test_cupys_pool_and_rmms_resource_are_limited_and_put_back(caps):
@@ -158,10 +172,26 @@ def test_cupys_pool_and_rmms_resource_are_limited_and_put_back(caps):
     assert rmm.mr.resources[0] == "the CUDA resource"
 
 
+@pytest.mark.parametrize(("variable", "during", "after"), [(20 * GIB, 20 * GIB, 0), (GIB, GIB, GIB)])
+def test_what_cupys_variable_said_is_told_from_what_the_user_wants(
+    caps, monkeypatch, variable, during, after
+):
+    monkeypatch.setenv("CUPY_GPU_MEMORY_LIMIT", str(variable))
+    caps.put([cap(20)])
+    import cupy
+
+    assert cupy.get_default_memory_pool().get_limit() == during
+    caps.take_off()
+    assert cupy.get_default_memory_pool().get_limit() == after
+
+
 def test_jax_can_only_be_told_that_it_is_too_late(caps):
     import jax._src.xla_bridge as bridge
 
     caps.put([cap(20)])
+    assert caps.problems == []
+    bridge._backends["cpu"] = object()
+    caps.put([cap(30)])
     assert caps.problems == []
     bridge._backends["cuda"] = object()
     assert caps.problems == []

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from jupyter_gpupool.core.leases import EndReason, LeaseState, Resource, Strength, Verified
 from jupyter_gpupool.kernel import companion
@@ -37,12 +38,14 @@ def until(condition: Callable[[], object], what: str, seconds: float = 10.0) -> 
 class News:
     """Answers each long poll with the next document that a test gives; DELETE with an ended lease."""
 
-    def __init__(self) -> None:
+    def __init__(self, doc: LeaseDoc = HELD) -> None:
+        self.doc = doc
         self.coming: queue.Queue[Any] = queue.Queue()
 
     def __call__(self, method: str, path: str, body: dict[str, Any] | None) -> tuple[int, object]:
         if method == "DELETE":
-            ended = lease_doc(state=LeaseState.ENDED, end_reason=EndReason.RELEASED, tag="gone")
+            over = {"state": LeaseState.ENDED, "end_reason": EndReason.RELEASED, "tag": "gone"}
+            ended = structs.replace(self.doc, **over)
             self.coming.put(ended)
             return 200, ended
         doc = self.coming.get(timeout=20)
@@ -219,3 +222,27 @@ def test_the_end_of_the_interpreter_waits_for_nobody_and_a_forked_child_has_none
     assert done.stdout.splitlines() == ["CHILD 0 False", "PARENT 1"]
     assert done.stderr == ""
     assert time.monotonic() - began < 15  # a poll takes 30
+
+
+def test_a_kernel_that_used_cuda_is_told_what_it_keeps_after_the_release(tmp_path):
+    """In a process of its own: it opens what CUDA opens, and maps what CUDA maps."""
+    code = """
+import mmap, sys
+from jupyter_gpupool.core.devices import DeviceKind
+from tests.support.fake_pool import lease_doc
+from tests.support.scripted_pool import ScriptedPool
+from tests.unit.kernel.test_companion import SHARES, News, hold
+gpu = lease_doc(kind=DeviceKind.CUDA, shares=SHARES)
+with ScriptedPool(News(gpu)) as pool:
+    hold(pool, gpu).release()
+    device, library = open(sys.argv[1] + "/nvidia-uvm", "w"), open(sys.argv[1] + "/libcuda.so.1", "w+b")
+    library.truncate(4096)
+    held = mmap.mmap(library.fileno(), 0, prot=mmap.PROT_READ)
+    hold(pool, gpu).release()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "CUDA still holds memory of cuda0 in this process" in done.stderr

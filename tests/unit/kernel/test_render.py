@@ -192,7 +192,7 @@ def test_devices_say_how_they_are_shared_what_is_wrong_and_who_uses_them_without
         unmanaged=[ProcessDoc(pid=4711, user="ann", name="python", memory_bytes=2**30)],
         missing={"utilization_percent": "not supported on MIG"},
     )
-    text = render.pool(pool_doc(devices=[device]), []).text
+    text = render.tables([render.devices([device])], render.device_notes([device])).text
     assert "timeslice" in text
     assert "cuda0 is degraded: it is hot." in text
     assert "cuda0 is used without a lease by process 4711 (python, of ann), 1.0 GiB." in text

@@ -39,6 +39,7 @@ class XidListener:
         self._nvml = nvml
         self._generation = -1
         self._set: Any = None
+        self._problem = ""
         self._watched: dict[str, bool] = {}
         self._seen: dict[str, deque[Xid]] = {}
         self._counts: dict[str, int] = {}

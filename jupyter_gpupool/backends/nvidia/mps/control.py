@@ -1,28 +1,22 @@
 """The one door to ``nvidia-cuda-mps-control``.
 
-Rules of this module: one command a call, without a shell and bounded in time; the environment is made for
-each call, so that two daemons never mix; an answer is parsed or refused, and a setting counts only as far as
-it reads back (the program exits with 0 also for a command that it rejects).
+Rules of this module: every call is bounded in time and goes through no shell; its environment is made for it,
+so that two daemons never mix; an answer is parsed or refused, and a setting counts only as far as it reads
+back (the program exits with 0 also for a command that it rejects).
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 import signal
 import subprocess
 import tempfile
-from enum import Enum
 from pathlib import Path
 
-from jupyter_gpupool.backends.nvidia.mps.errors import (
-    MPSHangs,
-    MPSNotInstalled,
-    MPSUnreachable,
-    MPSUnreadable,
-)
+from jupyter_gpupool.backends.nvidia.mps import answers
+from jupyter_gpupool.backends.nvidia.mps.errors import MPSHangs, MPSNotInstalled, MPSUnreachable
 
 #: What the program is called.
 PROGRAM = "nvidia-cuda-mps-control"
@@ -30,23 +24,6 @@ PROGRAM = "nvidia-cuda-mps-control"
 CALL_SECONDS = 3.0
 #: How long a daemon may take until it listens, seconds.
 START_SECONDS = 5.0
-#: How much of an unreadable answer is shown.
-_SHOWN_CHARACTERS = 80
-
-MIB = 2**20
-_LIMIT = re.compile(r"(\d+)\s*([GM])i?B?\s*$", re.ASCII | re.IGNORECASE)
-_PERCENTAGE = re.compile(r"(\d+(?:\.\d+)?)\s*%?\s*$", re.ASCII)
-
-
-class ServerStatus(Enum):
-    """What state a server is in."""
-
-    #: It makes its contexts on the devices.
-    INITIALIZING = "INITIALIZING"
-    #: It serves.
-    ACTIVE = "ACTIVE"
-    #: A client failed fatally: all clients on its devices have to end before it serves again.
-    FAULT = "FAULT"
 
 
 class MPSControl:
@@ -97,43 +74,55 @@ class MPSControl:
         visible = {"CUDA_VISIBLE_DEVICES": devices} if devices else {}
         code, said = self._call(options, "", self._environment(pipes, logs) | visible, self._start_seconds)
         if code:
-            raise MPSUnreachable(f"The MPS control daemon did not start: {_shown(said)}.")
+            raise MPSUnreachable(f"The MPS control daemon did not start: {answers.shown(said)}.")
         self.servers(pipes)
 
     def quit(self, pipes: Path, *, wait_seconds: int) -> None:
         """Let a daemon end with its servers, clients or not, after so many seconds at most."""
-        self.ask(pipes, "quit", "-t", str(wait_seconds), seconds=self._seconds + wait_seconds)
+        self.ask(pipes, ("quit", "-t", str(wait_seconds)), seconds=self._seconds + wait_seconds)
 
     # --- servers ------------------------------------------------------------------------------------
 
     def servers(self, pipes: Path) -> list[int]:
         """List the servers' processes."""
-        return _pids(self.ask(pipes, "get_server_list"))
+        return answers.pids(answers.lines(self.ask(pipes, ("get_server_list",))))
 
-    def status(self, pipes: Path, server: int) -> ServerStatus:
-        """Look at a server."""
-        answer = self.ask(pipes, "get_server_status", str(server))
-        for status in ServerStatus:
-            if status.value in answer.upper().split():
-                return status
-        raise MPSUnreadable(f"MPS said of its server {server}: {_shown(answer)}.")
+    def state(self, pipes: Path, server: int, uuid: str) -> answers.ServerState:
+        """Look at a server, in one call."""
+        of = str(server)
+        answer = self.ask(
+            pipes,
+            ("get_server_status", of),
+            ("get_active_thread_percentage", of),
+            ("get_device_pinned_mem_limit", of, uuid),
+            ("get_client_list", of),
+        )
+        return answers.state(answer, server)
 
     def shut_down(self, pipes: Path, server: int) -> None:
         """Let a server end as soon as it has no clients."""
-        self.ask(pipes, "shutdown_server", str(server))
+        self.ask(pipes, ("shutdown_server", str(server)))
 
     def clients(self, pipes: Path, server: int) -> list[int]:
         """List the processes that are clients of a server."""
-        return _pids(self.ask(pipes, "get_client_list", str(server)))
+        return answers.pids(answers.lines(self.ask(pipes, ("get_client_list", str(server)))))
 
     def terminate(self, pipes: Path, server: int, client: int) -> None:
         """Take a client's work off the device, so that it can be signalled without harm to the others."""
-        self.ask(pipes, "terminate_client", str(server), str(client))
+        self.ask(pipes, ("terminate_client", str(server), str(client)))
 
     # --- limits -------------------------------------------------------------------------------------
 
-    def percentage(self, pipes: Path, server: int | None, *, wanted: float | None = None) -> float:
-        """Read, or set and read, how much of the threads each client may use at most.
+    def next_limits(self, pipes: Path, uuid: str) -> tuple[float, int | None]:
+        """Read what clients of the next server may use at most: percent of the threads, and MiB or None."""
+        percentage = answers.lines(self.ask(pipes, ("get_default_active_thread_percentage",)))
+        memory = answers.lines(self.ask(pipes, ("get_default_device_pinned_mem_limit", uuid)))
+        return answers.percentage(" ".join(percentage[-1:])), answers.mib(memory[-1]) if memory else None
+
+    def limit(
+        self, pipes: Path, server: int | None, uuid: str, *, percentage: float, memory_mib: int
+    ) -> tuple[float, int | None]:
+        """Set what clients may use at most, and read it back, in one call.
 
         Parameters
         ----------
@@ -141,42 +130,28 @@ class MPSControl:
             The daemon's directory.
         server : int or None
             A server, for the clients that it gets from now on; None for the next server.
-        wanted : float, optional
-            Percent to set first.
+        uuid : str
+            The GPU.
+        percentage : float
+            Percent of the threads.
+        memory_mib : int
+            MiB of the GPU's memory.
         """
-        which = "default_active_thread_percentage" if server is None else "active_thread_percentage"
-        of = [] if server is None else [str(server)]
-        answer = self._last(pipes, which, of, [] if wanted is None else [f"{wanted:g}"])
-        match = _PERCENTAGE.search(answer)
-        if match is None or not 0 < float(match[1]) <= 100:
-            raise MPSUnreadable(f"MPS gave as its thread percentage: {_shown(answer)}.")
-        return float(match[1])
-
-    def memory_mib(
-        self, pipes: Path, server: int | None, uuid: str, *, wanted: int | None = None
-    ) -> int | None:
-        """Read, or set and read, how much of a device each client may use at most, MiB; None for no limit."""
-        which = "default_device_pinned_mem_limit" if server is None else "device_pinned_mem_limit"
-        of = [uuid] if server is None else [str(server), uuid]
-        answer = self._last(pipes, which, of, [] if wanted is None else [f"{wanted}M"])
-        if not answer:
-            return None
-        match = _LIMIT.search(answer)
-        if match is None:
-            raise MPSUnreadable(f"MPS gave as its memory limit: {_shown(answer)}.")
-        return int(match[1]) * (1024 if match[2].upper() == "G" else 1) or None
-
-    def _last(self, pipes: Path, which: str, of: list[str], wanted: list[str]) -> str:
-        """Set a number if one is wanted, and read it: one call, of which the last line counts."""
-        commands = [" ".join([f"set_{which}", *of, *wanted])] if wanted else []
-        commands.append(" ".join([f"get_{which}", *of]))
-        lines = self.ask(pipes, "\n".join(commands)).split("\n")
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+        which, of = ("default_", []) if server is None else ("", [str(server)])
+        threads, memory = f"{which}active_thread_percentage", f"{which}device_pinned_mem_limit"
+        answer = self.ask(
+            pipes,
+            (f"set_{threads}", *of, f"{percentage:g}"),
+            (f"set_{memory}", *of, uuid, f"{memory_mib}M"),
+            (f"get_{threads}", *of),
+            (f"get_{memory}", *of, uuid),
+        )
+        return answers.limits(answer)
 
     # --- calling ------------------------------------------------------------------------------------
 
-    def ask(self, pipes: Path, *words: str, seconds: float | None = None) -> str:
-        """Send one command to the daemon in a pipe directory and return what it said.
+    def ask(self, pipes: Path, *commands: tuple[str, ...], seconds: float | None = None) -> str:
+        """Send commands to the daemon in a pipe directory, in one call, and return what it said.
 
         Raises
         ------
@@ -184,9 +159,10 @@ class MPSControl:
             If there is no program, no daemon, or no answer in time.
         """
         environment = self._environment(pipes, None)
-        code, said = self._call([], " ".join(words) + "\n", environment, seconds or self._seconds)
+        lines = "".join(" ".join(words) + "\n" for words in commands)
+        code, said = self._call([], lines, environment, seconds or self._seconds)
         if code:
-            raise MPSUnreachable(f"The MPS daemon in {pipes} does not answer: {_shown(said)}.")
+            raise MPSUnreachable(f"The MPS daemon in {pipes} does not answer: {answers.shown(said)}.")
         return said
 
     def _environment(self, pipes: Path, logs: Path | None) -> dict[str, str]:
@@ -230,17 +206,3 @@ class MPSControl:
                     process.communicate()
             output.seek(0)
             return process.returncode, output.read().decode(errors="replace")
-
-
-def _pids(answer: str) -> list[int]:
-    """Read a list of processes, one a line."""
-    lines = [line.strip() for line in answer.splitlines() if line.strip()]
-    if not all(line.isascii() and line.isdigit() for line in lines):
-        raise MPSUnreadable(f"MPS listed as processes: {_shown(answer)}.")
-    return [int(line) for line in lines]
-
-
-def _shown(answer: str) -> str:
-    """Quote what the program said, cut, and without what a terminal would obey."""
-    text = " ".join("".join(each if each.isprintable() else " " for each in answer).split())
-    return f"“{text[:_SHOWN_CHARACTERS]}”" if text else "nothing"

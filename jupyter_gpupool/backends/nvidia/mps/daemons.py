@@ -11,8 +11,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import resource
-import shutil
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,7 +18,8 @@ from pathlib import Path
 from jupyter_gpupool.backends.base import ProcessMark
 from jupyter_gpupool.backends.nvidia.gpu import GPU
 from jupyter_gpupool.backends.nvidia.mps import limits, places, remains
-from jupyter_gpupool.backends.nvidia.mps.control import MIB, MPSControl
+from jupyter_gpupool.backends.nvidia.mps.answers import MIB
+from jupyter_gpupool.backends.nvidia.mps.control import MPSControl
 from jupyter_gpupool.backends.nvidia.mps.errors import MPSError, MPSUnreachable
 from jupyter_gpupool.backends.nvidia.mps.ledger import DaemonRecord, Ledger
 from jupyter_gpupool.backends.nvidia.mps.survey import Surveyor
@@ -85,16 +84,20 @@ class Daemons:
         self._environment = os.environ if environment is None else environment
         self._clock = clock
         self._tried: tuple[float, str] | None = None
+        self._told: set[Path] = set()
 
     # --- asking -------------------------------------------------------------------------------------
 
-    def unusable(self) -> str:
-        """Say why no daemon can be had on this node, one clause; empty when one can.
+    def unusable(self, gpu: GPU) -> str:
+        """Say why no daemon can be had for a GPU, one clause; empty when one can.
 
         The first time, one is started and ended again: CUDA says nothing when it runs without MPS.
         """
         if reason := self._control.missing():
             return reason
+        place = places.administrators(self._environment)
+        if place is not None and gpu.compute_mode == "exclusive_process" and self.administrators() is None:
+            return f"the MPS daemon in {place.pipes} has this GPU for itself and takes no commands from us"
         if self._tried is not None:
             at, reason = self._tried
             if not reason or self._clock() - at < _TRY_AGAIN_SECONDS:
@@ -113,7 +116,9 @@ class Daemons:
         try:
             self._control.servers(place.pipes)
         except MPSError as error:
-            logger.warning("An MPS daemon in %s is passed over: %s", place.pipes, error)
+            if place.pipes not in self._told:
+                self._told.add(place.pipes)
+                logger.warning("An MPS daemon in %s is passed over: %s", place.pipes, error)
             return None
         return place
 
@@ -191,8 +196,8 @@ class Daemons:
             whole_mib=gpu.memory_bytes // MIB,
         )
         with contextlib.suppress(MPSError):  # then we do not set them either
-            record.before_percentage = self._control.percentage(place.pipes, None)
-            record.before_memory_mib = self._control.memory_mib(place.pipes, None, gpu.uuid)
+            before = self._control.next_limits(place.pipes, gpu.uuid)
+            record.before_percentage, record.before_memory_mib = before
         self._ledger.write(record)
         return record
 
@@ -222,6 +227,8 @@ class Daemons:
 
     def _daemon(self, place: places.Place) -> ProcessMark | None:
         """Find the daemon's process, and let it open as many files as NVIDIA wants."""
+        import resource
+
         try:
             pid = int((place.pipes / places.PID_FILE).read_text())
             soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
@@ -278,7 +285,7 @@ class Daemons:
                 except MPSError as error:  # then it is killed
                     logger.debug("The MPS daemon in %s does not quit: %s", record.pipes, error)
             self._kill(record)
-            _remove(record.place.pipes.parent)
+            places.remove(record.place)
         self._ledger.forget(record.uuid)
         self._surveyor.forget(record.uuid)
 
@@ -290,10 +297,3 @@ class Daemons:
             marks.append(record.daemon)
         if left := remains.end(self._procfs, marks, seconds=_GONE_SECONDS):
             logger.error("Processes of MPS do not end: %s", ", ".join(str(mark.pid) for mark in left))
-
-
-def _remove(folder: Path) -> None:
-    """Remove a daemon's directories, and the one around them if it is empty."""
-    shutil.rmtree(folder, ignore_errors=True)
-    with contextlib.suppress(OSError):
-        folder.parent.rmdir()

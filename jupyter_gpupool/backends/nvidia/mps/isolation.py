@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jupyter_gpupool.backends.nvidia.gpu import GPU
-from jupyter_gpupool.backends.nvidia.mps.control import MIB
+from jupyter_gpupool.backends.nvidia.mps.answers import MIB
 from jupyter_gpupool.backends.nvidia.mps.ledger import Numbers
 from jupyter_gpupool.backends.nvidia.mps.survey import ServerView
 from jupyter_gpupool.backends.rules import NodeRules
@@ -107,23 +107,31 @@ def in_force(
         What its share is since it was resized, where that is something else.
     """
     notes = [] if now is None or now == numbers else [_after_resize(now)]
-    allowed = server.memory_mib
-    if allowed is None or allowed > numbers.memory_mib:
-        what = "does not limit memory" if allowed is None else f"allows {format_memory(allowed * MIB)}"
-        why = (
-            f"The MPS server {what}; what is below that is set by the process's environment, which it could"
-            " change before CUDA starts."
-        )
-    else:
-        why = can_leave(standing)
+    why = _looser(numbers, server) or can_leave(standing)
     strength = Strength.SOFT if why else Strength.HARD
     cap = [*notes, _CAP]
-    if server.percentage > numbers.percentage + 0.5:
-        cap.append(f"The server allows {server.percentage:g} %, the process's environment less.")
+    allowed = server.state.percentage
+    if allowed is not None and allowed > numbers.percentage + 0.5:
+        cap.append(f"The server allows {allowed:g} %, the process's environment less.")
     return [
         _memory(numbers, strength, Verified.READ_BACK, " ".join([*notes, why or _EACH])),
         _compute(numbers, Verified.READ_BACK, " ".join(cap)),
     ]
+
+
+def _looser(numbers: Numbers, server: ServerView) -> str:
+    """Say that the server itself lets a client use more memory, one sentence; empty when it does not."""
+    allowed = server.state.memory_mib
+    if allowed is not None and allowed <= numbers.memory_mib:
+        return ""
+    if server.state.percentage is None:
+        what = "does not say what it limits"
+    else:
+        what = "does not limit memory" if allowed is None else f"allows {format_memory(allowed * MIB)}"
+    return (
+        f"The MPS server {what}; what is below that is set by the process's environment, which it could"
+        " change before CUDA starts."
+    )
 
 
 def nothing(why: str) -> list[IsolationDoc]:

@@ -41,9 +41,13 @@ def apply(control: MPSControl, record: DaemonRecord) -> str:
 
 
 def _set(control: MPSControl, record: DaemonRecord, server: int | None, wanted: Numbers) -> str:
-    pipes = record.place.pipes
-    percentage = control.percentage(pipes, server, wanted=wanted.percentage)
-    memory = control.memory_mib(pipes, server, record.uuid, wanted=wanted.memory_mib)
+    percentage, memory = control.limit(
+        record.place.pipes,
+        server,
+        record.uuid,
+        percentage=wanted.percentage,
+        memory_mib=wanted.memory_mib,
+    )
     if percentage > wanted.percentage + _CLOSE:
         return f"A thread percentage of {wanted.percentage} reads back as {percentage:g}."
     if memory is None or memory > wanted.memory_mib:
@@ -58,8 +62,7 @@ def restore(control: MPSControl, record: DaemonRecord) -> None:
         return
     try:
         for server in [None, *control.servers(pipes)]:
-            control.percentage(pipes, server, wanted=record.before_percentage)
             mib = record.before_memory_mib or record.whole_mib
-            control.memory_mib(pipes, server, record.uuid, wanted=mib)
+            control.limit(pipes, server, record.uuid, percentage=record.before_percentage, memory_mib=mib)
     except MPSError as error:  # a daemon that is gone has no limits any more
         logger.warning("The MPS daemon in %s keeps our limits: %s", pipes, error)

@@ -10,7 +10,6 @@ from jupyter_gpupool.backends._nvml import NVML
 from jupyter_gpupool.backends.base import ProcessMark
 from jupyter_gpupool.backends.nvidia.gpu import GPU
 from jupyter_gpupool.backends.nvidia.mps import isolation, places, words
-from jupyter_gpupool.backends.nvidia.mps.control import ServerStatus
 from jupyter_gpupool.backends.nvidia.mps.ledger import DaemonRecord, Use
 from jupyter_gpupool.backends.nvidia.mps.survey import Survey
 from jupyter_gpupool.backends.nvidia.processes import device_processes
@@ -21,6 +20,14 @@ from jupyter_gpupool.protocol.documents import IsolationDoc
 
 #: How old the table of processes may be, seconds.
 _TREE_SECONDS = 1.0
+#: From which branch of the driver on a server takes 60 clients for each device, and not 48.
+_MORE_CLIENTS_BRANCH = 590
+
+
+def most_clients(driver: str) -> int:
+    """Return how many clients a server takes for each device, by the driver's version."""
+    branch = driver.partition(".")[0]
+    return 60 if branch.isdigit() and int(branch) >= _MORE_CLIENTS_BRANCH else 48
 
 
 class Looker:
@@ -41,21 +48,22 @@ class Looker:
         self._rules = rules
         self._watch = watch
 
-    def pids(self, holder: ProcessMark) -> set[int]:
-        """List the processes of a holder; itself also when it has ended."""
+    def pids(self, holder: ProcessMark, daemon: DaemonRecord) -> set[int]:
+        """List the processes of a holder, without those of other holders; itself also when it has ended."""
+        apart = [use.holder.pid for use in daemon.leases.values() if use.holder != holder]
         table = self._watch.look(holder, within_seconds=_TREE_SECONDS)
-        return {holder.pid, *(mark.pid for mark in table.tree(holder, [], []))}
+        return {holder.pid, *(mark.pid for mark in table.tree(holder, [], apart))}
 
     def docs(self, site: Site, daemon: DaemonRecord, use: Use, survey: Survey) -> list[IsolationDoc]:
         """Say what is in force for a holder."""
         if survey.problem:
             return isolation.nothing(words.no_daemon(site.gpu, survey.problem))
-        pids = self.pids(site.holder)
+        pids = self.pids(site.holder, daemon)
         server = survey.server_of(pids)
         standing = isolation.Standing(
             gpu=site.gpu, rules=self._rules, daemon_uid=places.owner(daemon.place), holder_uid=site.uid
         )
-        if server is not None and server.status is ServerStatus.FAULT:
+        if server is not None and server.failed:
             return isolation.nothing(self._fault(site, daemon, survey, pids))
         if server is not None:
             return isolation.in_force(use.started or use.numbers, server, standing, use.numbers)
@@ -63,8 +71,13 @@ class Looker:
             return isolation.nothing(words.without_mps(site.gpu, outside))
         return isolation.pending(use.numbers, standing, self._waiting(site, survey))
 
-    def behind_others(self, site: Site, survey: Survey) -> str:
-        """Say behind whom a holder would hang, one clause; empty for nobody."""
+    def refusal(self, site: Site, survey: Survey) -> str:
+        """Say why CUDA of a holder could not start through the daemon now; empty when it could."""
+        if survey.failed is not None and survey.failed.clients:
+            return words.failed_clause(site.gpu, survey.failed)
+        most = most_clients(site.gpu.driver)
+        if any(len(server.clients) >= most for server in survey.servers):
+            return words.full(site.gpu, most)
         server = None if self._rules.mps_multiuser else survey.serving_others(site.uid)
         return "" if server is None else words.behind(site.gpu, server)
 
@@ -89,6 +102,6 @@ class Looker:
         if blamed in pids:
             return words.fault(site.gpu, f"process {blamed} of this lease", clients)
         for lease_id, use in daemon.leases.items():
-            if blamed in self.pids(use.holder):
+            if blamed in self.pids(use.holder, daemon):
                 return words.fault(site.gpu, f"process {blamed} of {lease_id}", clients)
         return words.fault(site.gpu, f"process {blamed}", clients)

@@ -7,8 +7,10 @@ misleading message otherwise.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import shutil
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -60,8 +62,17 @@ def own_place(runtime: Path, uuid: str, *, open_to_others: bool) -> Place:
     ):
         digest = hashlib.sha256(os.fsencode(runtime)).hexdigest()[:12]
         kind = "mps-all" if open_to_others else "mps"
-        base = Path("/tmp") / f"jgp-{kind}-{os.getuid()}-{digest}"  # noqa: S108 - short on purpose, checked
+        base = _short() / f"jgp-{kind}-{os.getuid()}-{digest}"
     return Place(pipes=base / key(uuid) / "p", logs=base / key(uuid) / "l")
+
+
+def _short() -> Path:
+    """Return where directories with short paths are made: root's own place where there is one.
+
+    A service may have temporary files of its own (PrivateTmp), in which holders would find no daemon.
+    """
+    run = Path("/run")
+    return run if os.getuid() == 0 and os.access(run, os.W_OK) else Path("/tmp")  # noqa: S108 - checked
 
 
 def make(place: Place, *, open_to_others: bool) -> None:
@@ -86,6 +97,13 @@ def _passage(path: Path) -> None:
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
         raise MPSError(f"{path} is not a directory of ours alone.", hint="Remove it.")
     path.chmod(0o711)  # whatever the umask took
+
+
+def remove(place: Place) -> None:
+    """Remove the directories of our daemon, and the one around them if it is empty."""
+    shutil.rmtree(place.pipes.parent, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        place.pipes.parent.parent.rmdir()
 
 
 def administrators(environment: Mapping[str, str]) -> Place | None:

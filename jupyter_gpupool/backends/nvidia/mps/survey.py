@@ -6,16 +6,20 @@ of the control program, so several leases share one that is at most a moment old
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from jupyter_gpupool.backends.nvidia.mps.control import MPSControl, ServerStatus
+from jupyter_gpupool.backends.nvidia.mps.answers import ServerState, ServerStatus
+from jupyter_gpupool.backends.nvidia.mps.control import MPSControl
 from jupyter_gpupool.backends.nvidia.mps.errors import MPSError, MPSUnreadable
 from jupyter_gpupool.backends.nvidia.mps.ledger import DaemonRecord
 from jupyter_gpupool.backends.nvidia.mps.places import Place
 from jupyter_gpupool.backends.procfs import ProcFS
+
+logger = logging.getLogger(__name__)
 
 #: How old a survey may be that another lease has caused, seconds.
 FRESH_SECONDS = 2.0
@@ -35,22 +39,23 @@ class ServerView:
         Its process.
     uid : int or None
         Whose it is; None when that cannot be seen.
-    status : ServerStatus
-        Its state.
-    clients : tuple of int
-        Its clients' processes.
-    percentage : float
-        What it lets a client use of the threads, percent.
-    memory_mib : int or None
-        What it lets a client use of the GPU's memory, MiB; None for no limit.
+    state : ServerState
+        What it says of itself.
     """
 
     pid: int
     uid: int | None
-    status: ServerStatus
-    clients: tuple[int, ...]
-    percentage: float
-    memory_mib: int | None
+    state: ServerState
+
+    @property
+    def clients(self) -> tuple[int, ...]:
+        """Return its clients' processes."""
+        return self.state.clients
+
+    @property
+    def failed(self) -> bool:
+        """Say whether it waits for its clients to end after a fault."""
+        return self.state.status is ServerStatus.FAULT
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,7 +87,7 @@ class Survey:
     @property
     def failed(self) -> ServerView | None:
         """Return the server that is in FAULT, if one is."""
-        return next((each for each in self.servers if each.status is ServerStatus.FAULT), None)
+        return next((each for each in self.servers if each.failed), None)
 
 
 @dataclass
@@ -103,6 +108,7 @@ class Surveyor:
     procfs: ProcFS
     clock: Callable[[], float] = time.monotonic
     _seen: dict[str, tuple[float, Survey]] = field(default_factory=dict)
+    _told: set[int] = field(default_factory=set)
 
     def look(self, record: DaemonRecord, *, fresh_seconds: float = FRESH_SECONDS) -> Survey:
         """Look at a GPU's daemon; never raises."""
@@ -132,25 +138,27 @@ class Surveyor:
         return Survey(servers=servers, culprits=culprits(record.place))
 
     def _server(self, record: DaemonRecord, pid: int) -> ServerView | None:
-        """Look at one server; None if it ended meanwhile."""
-        try:
-            return self._view(record, pid)
-        except MPSUnreadable:
-            if pid in self.control.servers(record.place.pipes):
-                raise
-            return None
+        """Look at one server; None if it ended meanwhile.
 
-    def _view(self, record: DaemonRecord, pid: int) -> ServerView:
+        One that does not say what it limits (it may be starting) still has clients.
+        """
         pipes = record.place.pipes
+        try:
+            state = self.control.state(pipes, pid, record.uuid)
+        except MPSUnreadable as error:
+            if pid not in self.control.servers(pipes):
+                return None
+            if pid not in self._told:
+                self._told.add(pid)
+                logger.warning("MPS server %d: %s", pid, error)
+            state = ServerState(
+                status=ServerStatus.ACTIVE,
+                percentage=None,
+                memory_mib=None,
+                clients=tuple(self.control.clients(pipes, pid)),
+            )
         status = self.procfs.status(pid)
-        return ServerView(
-            pid=pid,
-            uid=None if status is None else status.uid,
-            status=self.control.status(pipes, pid),
-            clients=tuple(self.control.clients(pipes, pid)),
-            percentage=self.control.percentage(pipes, pid),
-            memory_mib=self.control.memory_mib(pipes, pid, record.uuid),
-        )
+        return ServerView(pid=pid, uid=None if status is None else status.uid, state=state)
 
     def _renew(self, record: DaemonRecord, failed: ServerView) -> None:
         """Let a failed server of ours that nobody waits for any more make place for a new one."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from jupyter_gpupool.backends.nvidia.gpu import GPU
-from jupyter_gpupool.backends.nvidia.mps.control import MIB
+from jupyter_gpupool.backends.nvidia.mps.answers import MIB
 from jupyter_gpupool.backends.nvidia.mps.ledger import Numbers
 from jupyter_gpupool.backends.nvidia.mps.survey import ServerView
 from jupyter_gpupool.core.shares import format_memory
@@ -54,6 +54,11 @@ def failed_clause(gpu: GPU, server: ServerView) -> str:
     )
 
 
+def full(gpu: GPU, most: int) -> str:
+    """Say that the server takes no more clients."""
+    return f"the MPS server of {gpu.name} has its most clients, {most}: CUDA would fail to start"
+
+
 # --- sentences ----------------------------------------------------------------------------------------
 
 
@@ -91,9 +96,9 @@ def without_mps(gpu: GPU, pids: Sequence[int]) -> str:
 
 
 def no_daemon(gpu: GPU, problem: str) -> str:
-    """Say that the daemon is gone."""
+    """Say that the daemon is gone, or talks nonsense."""
     return (
-        f"The MPS daemon of {gpu.name} is not there any more, so no limit of MPS is known to hold. {problem}"
+        f"The MPS daemon of {gpu.name} cannot be asked, so no limit of MPS is known to hold. {problem}"
         " Save your work and restart the kernel."
     )
 

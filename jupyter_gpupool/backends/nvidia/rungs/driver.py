@@ -104,8 +104,13 @@ class DriverRung(Rung):
         return ""
 
     def promise(self, gpu: GPU, share: ShareOrder) -> list[IsolationDoc]:
-        """Say what a share would get."""
-        return [self._doc(share, Strength.HARD, Verified.PENDING)]
+        """Say what a share would get; a holder like the agent may have no group that can be limited."""
+        try:
+            leasegroups.v2_base(self._groups, os.getpid(), frozenset())
+            note = ""
+        except leasegroups.NotDelegated as reason:
+            note = f"Only a holder with a control group for itself gets it here: {reason}."
+        return [self._doc(share, Strength.HARD, Verified.PENDING, note)]
 
     # --- what is done -------------------------------------------------------------------------------
 

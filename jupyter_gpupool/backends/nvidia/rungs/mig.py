@@ -6,6 +6,7 @@ cannot open another device; the proof is that its CUDA runs on this device and o
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import ClassVar
 
@@ -45,8 +46,10 @@ class _Hardware(Rung):
         return ""
 
     def promise(self, gpu: GPU, share: ShareOrder) -> list[IsolationDoc]:
-        """Say what somebody without rights of his own would get."""
-        besides = devicenodes.open_besides(ANYBODY, self._root / "dev", instance=gpu.is_mig)
+        """Say what our own user would get; of root's agent, somebody without rights of his own."""
+        who = devicenodes.identity(os.getpid()) or ANYBODY
+        somebody = ANYBODY if who.uid == 0 else who
+        besides = devicenodes.open_besides(somebody, self._root / "dev", instance=gpu.is_mig)
         return self._docs(gpu, besides, Verified.PENDING)
 
     def intent(self, site: Site) -> msgspec.Raw:

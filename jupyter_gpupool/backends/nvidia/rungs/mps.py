@@ -23,7 +23,7 @@ from jupyter_gpupool.backends.nvidia.mps.control import MPSControl
 from jupyter_gpupool.backends.nvidia.mps.daemons import Daemons
 from jupyter_gpupool.backends.nvidia.mps.errors import MPSError
 from jupyter_gpupool.backends.nvidia.mps.ledger import DaemonRecord, Ledger, Numbers, Use
-from jupyter_gpupool.backends.nvidia.mps.looking import Looker
+from jupyter_gpupool.backends.nvidia.mps.looking import Looker, most_clients
 from jupyter_gpupool.backends.nvidia.mps.survey import Survey, Surveyor
 from jupyter_gpupool.backends.nvidia.rungs.base import Put, Rung, RungName, Site
 from jupyter_gpupool.backends.processtree import ProcessWatch
@@ -36,8 +36,6 @@ logger = logging.getLogger(__name__)
 
 #: The least compute capability with limits in MPS (Volta).
 _LEAST_CAPABILITY = (7, 0)
-#: From which branch of the driver on a server has 60 clients a device, and not 48.
-_MORE_CLIENTS_BRANCH = 590
 #: How long all calls of one `quiesce` may take together, seconds.
 QUIESCE_SECONDS = 1.5
 #: How long one of them may take, seconds.
@@ -51,12 +49,6 @@ class MPSRecord(msgspec.Struct, kw_only=True):
     """What `take_away` needs: the rest is in the ledger."""
 
     uuid: str
-
-
-def most_clients(driver: str) -> int:
-    """Return how many clients a server takes for each device, by the driver's version."""
-    branch = driver.partition(".")[0]
-    return 60 if branch.isdigit() and int(branch) >= _MORE_CLIENTS_BRANCH else 48
 
 
 class MPSRung(Rung):
@@ -116,7 +108,7 @@ class MPSRung(Rung):
             return f"limits of MPS need compute capability 7.0 or newer, and this GPU's is {known}"
         if gpu.compute_mode == "prohibited":
             return "the GPU's compute mode is “prohibited”"
-        return self._daemons.unusable()
+        return self._daemons.unusable(gpu)
 
     def refused(self, site: Site) -> str:
         """Say why MPS is not possible for a holder, one clause; empty when it is."""
@@ -128,12 +120,10 @@ class MPSRung(Rung):
             return self._refused_anew(site)
         if not self._rules.mps_multiuser and (others := record.other_users(site.uid)):
             return words.one_user(site.gpu, others, site.uid)
-        survey = self._surveyor.look(record, fresh_seconds=0.0)
+        survey = self._surveyor.look(record)
         if survey.problem and self._daemons.in_use(record, site.lease_id):
             return f"the MPS daemon of {site.gpu.name} is dead, and other leases still use it"
-        if survey.failed is not None and survey.failed.clients:
-            return words.failed_clause(site.gpu, survey.failed)
-        return self._looker.behind_others(site, survey)
+        return self._looker.refusal(site, survey)
 
     def _refused_anew(self, site: Site) -> str:
         """Say why a holder cannot use the daemon that would be taken now."""
@@ -146,7 +136,7 @@ class MPSRung(Rung):
         )
         survey = self._surveyor.look(record, fresh_seconds=0.0)
         self._surveyor.forget(site.gpu.uuid)
-        return self._looker.behind_others(site, survey)
+        return self._looker.refusal(site, survey)
 
     def promise(self, gpu: GPU, share: ShareOrder) -> list[IsolationDoc]:
         """Say what a share would get from MPS."""
@@ -289,7 +279,8 @@ class MPSRung(Rung):
 
     def _note_started(self, site: Site, daemon: DaemonRecord, use: Use, survey: Survey) -> bool:
         """Write down with which numbers CUDA started in a holder, once; say whether it has started."""
-        if use.started is None and survey.server_of(self._looker.pids(site.holder)) is not None:
+        pids = self._looker.pids(site.holder, daemon)
+        if use.started is None and survey.server_of(pids) is not None:
             use.started = use.numbers
             self._ledger.write(daemon)
         return use.started is not None

@@ -19,7 +19,7 @@ from jupyter_gpupool.backends.cpu_device import CPUDevice
 from jupyter_gpupool.backends.host.limits import HostLimits
 from jupyter_gpupool.backends.host.plan import LEAST_PROCESSES
 from jupyter_gpupool.backends.host.record import load
-from jupyter_gpupool.backends.host.scope import Scopes
+from jupyter_gpupool.backends.host.scope import Scopes, leave_scope
 from jupyter_gpupool.backends.machine import Machine
 from jupyter_gpupool.backends.procfs import ProcFS
 from jupyter_gpupool.backends.rules import HostLimits as Mode
@@ -144,15 +144,33 @@ def test_without_control_groups_memory_and_cores_are_limited_softly_and_processe
     assert in_force(child.pid) == before
 
 
-def test_another_part_is_put_in_force_and_undone_as_well(child: Child) -> None:
+def test_another_part_is_put_in_force_in_place_and_undone_as_well(child: Child) -> None:
     node = _Node()
     before = in_force(child.pid)
-    attachment = node.attach(child, 0.25)
+    attachment = node.attach(child, 0.5)
     larger = node.host.resize(attachment, 1.0)
-    assert load(larger).cores_milli == 1000 * CPUDevice(Machine()).cores.count
-    assert larger.share.compute_milli == 1000
+    old, new = load(attachment), load(larger)
+    assert new.cores_milli == 1000 * CPUDevice(Machine()).cores.count
+    assert (new.processes, larger.share.compute_milli) == (NodeRules().most_processes, 1000)
+    assert old.undo is not None
+    assert new.undo is not None
+    assert [each.path for each in old.undo.groups] == [each.path for each in new.undo.groups]
+    for group in new.undo.groups:
+        assert str(child.pid) in (Path(group.path) / "cgroup.procs").read_text().split()
+        if group.processes:
+            assert int((Path(group.path) / "pids.max").read_text()) == NodeRules().most_processes
     node.host.detach(larger)
     assert in_force(child.pid) == before
+
+
+def test_what_a_holder_uses_more_of_than_its_new_part_stays_limited_as_it_was(child: Child) -> None:
+    node = _Node(most_processes=2 * LEAST_PROCESSES)
+    attachment = node.attach(child, 1.0)
+    child(f"kids = [start_thread() for _ in range({LEAST_PROCESSES + 5})]", seconds=60)
+    smaller = node.host.resize(attachment, 0.1)
+    assert load(smaller).processes == 2 * LEAST_PROCESSES
+    assert Resource.PROCESSES not in load(smaller).reasons
+    node.host.detach(smaller)
 
 
 def test_a_share_of_the_cpu_comes_first_and_the_limits_beside_come_back_after_it(child: Child) -> None:
@@ -260,6 +278,22 @@ def test_where_control_groups_are_not_delegated_systemd_makes_a_scope(
     assert machine.units[unit]["CPUQuotaPerSecUSec"] == machine.units[unit]["MemoryMax"] == infinity
     (machine.home / "units.json").write_text("{}")  # its last process ended
     node.host.detach(recorded(larger))
+
+
+def test_a_pool_that_a_limited_kernel_started_leaves_its_scope_and_others_stay(machine: _Systemd) -> None:
+    procfs = ProcFS(machine.home / "proc")
+    directory = machine.home / "proc" / str(os.getpid())
+    directory.mkdir()
+    (directory / "stat").write_text(Path("/proc/self/stat").read_text())
+    (directory / "cgroup").write_text("0::/user.slice/session-3.scope\n")
+    leave_scope(machine.scopes, procfs)
+    assert machine.units == {}
+    (directory / "cgroup").write_text("0::/app.slice/jupyter_gpupool-lease_1-77.scope\n")
+    leave_scope(machine.scopes, procfs)
+    [(unit, limits)] = machine.units.items()
+    assert unit == f"jupyter_gpupool_pool-{os.getpid()}.scope"
+    assert limits["TasksMax"] == str(2**64 - 1)
+    leave_scope(machine.scopes, procfs)
 
 
 def test_where_systemd_refuses_the_process_is_limited_as_without_it(

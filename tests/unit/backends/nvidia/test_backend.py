@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_gpupool.backends._nvml import NVML
 from jupyter_gpupool.backends.base import (
     Attachment,
     BackendError,
@@ -20,11 +21,15 @@ from jupyter_gpupool.backends.base import (
     ProcessMark,
 )
 from jupyter_gpupool.backends.nvidia.cuda_started import OtherDevice
+from jupyter_gpupool.backends.nvidia.mps.control import MPSControl
+from jupyter_gpupool.backends.nvidia.rungs.mps import MPSRung
 from jupyter_gpupool.backends.procfs import ProcFS
 from jupyter_gpupool.backends.rules import Action, NodeRules, Sharing, SharingRule
 from jupyter_gpupool.core.devices import Health
 from jupyter_gpupool.core.leases import Resource, Strength, Verified
+from jupyter_gpupool.protocol.paths import make_runtime_dir
 from tests.support.fake_gpus import FakeGPUs
+from tests.support.fake_mps import FakeMPS
 from tests.support.gpu_bench import GIB, LEASE, GPUBench, mark, share, told
 
 CAPS = ("soft", "framework caps, use watched")
@@ -193,7 +198,7 @@ def test_a_mig_instance_is_hardware_and_hard_only_where_other_devices_are_closed
         memory, compute = attachment.isolation
         assert memory.mechanism == compute.mechanism == "MIG instance"
         assert (memory.strength, memory.verified) == (Strength.SOFT, Verified.PENDING)
-        assert "the holder runs as root" in memory.note or "open to it" in memory.note
+        assert "It could use another device by changing CUDA_VISIBLE_DEVICES" in memory.note
         assert compute.limit == "60 multiprocessors"
         assert attachment.environment["CUDA_VISIBLE_DEVICES"].startswith("MIG-")
         assert attachment.caps == []
@@ -315,6 +320,18 @@ def test_a_lease_is_resized_while_it_computes(start: Start) -> None:
         bench.backend.detach(whole)
 
 
+def test_a_whole_gpu_can_become_a_share_with_caps_that_hold_from_the_start(start: Start) -> None:
+    bench = start("a100", 1)
+    with bench.holder() as holder:
+        whole = bench.attach(holder, 1000, 80 * GIB)
+        assert whole.isolation[0].mechanism == "the whole device is the lease's"
+        assert whole.caps[0].memory_bytes == 80 * GIB - GIB // 2
+        holder.init(**whole.environment)
+        part = bench.backend.resize(whole, share(bench.gpus.uuid(0), 250, 20 * GIB))
+        assert told(part.isolation)["memory"][:2] == CAPS
+        assert part.caps[0].memory_bytes == 20 * GIB - GIB // 2
+
+
 def test_a_mig_instance_cannot_be_resized(start: Start) -> None:
     bench = start("h100_mig")
     first = bench.backend.discover()[0]
@@ -353,3 +370,43 @@ def test_only_listed_frameworks_may_time_slice(start: Start) -> None:
         bench.backend.admit(part, {"pytorch": "1.6.0"})
     with pytest.raises(BackendError, match="this one has none"):
         bench.backend.admit(part, {"tensorflow": "2.19"})
+
+
+def test_who_uses_a_gpu_without_a_lease_is_ended_where_that_is_wanted_and_holders_are_not(
+    start: Start,
+) -> None:
+    bench = start("a100", 2, rules=NodeRules(unmanaged=Action.END, grace_seconds=5))
+    with bench.holder() as holder, bench.holder() as stranger:
+        attachment = bench.attach(holder)
+        holder.init(**attachment.environment)
+        stranger.init(CUDA_VISIBLE_DEVICES=bench.gpus.uuid(0))
+        for _ in range(2):
+            bench.clock.now += 6
+            bench.sampler.refresh()
+            first, second = bench.backend.sample([attachment])
+        assert [doc.pid for doc in first.unmanaged] == [stranger.pid]
+        assert first.unmanaged_bytes
+        assert (second.unmanaged, second.unmanaged_bytes) == ([], 0)
+        assert stranger.process.wait(10) == -signal.SIGTERM
+        assert holder.process.poll() is None
+
+
+def test_with_mps_a_gpu_has_one_owner_at_a_time_and_so_many_leases_as_a_server_has_clients(
+    tmp_path: Path,
+) -> None:
+    with FakeGPUs(tmp_path / "gpus").a100(1) as gpus, FakeMPS(tmp_path / "mps") as mps:
+        rules = NodeRules(mps_control=str(mps.program))
+        control, nvml = MPSControl(rules.mps_control), NVML(str(gpus.library))
+        rung = MPSRung(control, make_runtime_dir(), rules, nvml)
+        bench = GPUBench(gpus, rules, more=[rung])
+        [report] = bench.backend.discover()
+        assert (report.sharing, report.one_owner, report.most_leases) == ("mps", True, 60)
+        with bench.holder() as holder:
+            holder.init()
+            attachment = bench.attach(holder)
+            assert "the limits of MPS cannot reach it" in attachment.notices[0]
+            assert told(attachment.isolation)["compute"][:2] == ("none", "time-slicing")
+            assert "CUDA has started in the process already" in attachment.isolation[1].note
+            assert "CUDA_MPS_PIPE_DIRECTORY" not in attachment.environment
+            bench.backend.detach(attachment)
+        bench.close()

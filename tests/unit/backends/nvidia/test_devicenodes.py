@@ -48,6 +48,11 @@ def test_root_can_open_everything_and_what_cannot_be_looked_at_counts_as_open(tm
     assert open_besides(ANN, tmp_path / "none") == "its device files cannot be looked at"
 
 
+def test_where_all_gpus_share_one_device_file_none_is_closed(tmp_path: Path) -> None:
+    found = open_besides(ANN, dev(tmp_path, "dxg"))
+    assert found == "there are no device files of single GPUs that could be closed"
+
+
 def test_owner_and_group_count_as_the_kernel_counts_them(tmp_path: Path) -> None:
     dev(tmp_path, "nvidia0", closed=("nvidia1",))
     owner = Identity(uid=os.geteuid() or 4242)

@@ -217,3 +217,12 @@ class TestWhereItIsNotPossible:
     ) -> None:
         node = Node(gpus, machine_of(files(holder, 1, memory__max=str(GIB))), holder)
         assert "would leave the limits" in node.rung.refused(node.site())
+
+
+def test_what_is_promised_says_whom_it_is_for_where_no_groups_can_be_made(
+    gpus: FakeGPUs, machine_of: Build, holder: ProcessMark
+) -> None:
+    node = Node(gpus, machine_of(files(holder)), holder)
+    [doc] = node.rung.promise(node.gpu, share(node.gpu.uuid))
+    assert (doc.strength, doc.verified) == (Strength.HARD, Verified.PENDING)
+    assert doc.note.startswith("Only a holder with a control group for itself gets it here: ")

@@ -52,14 +52,14 @@ TABLE = [
     (A100, AUTO, {DRIVER, MPS}, True, Mode.MPS, DRIVER, MPS, ()),
     (A100, AUTO, {MPS}, True, Mode.MPS, MPS, MPS, (FRAMEWORK,)),
     (A100, AUTO, {DRIVER}, True, Mode.TIMESLICE, DRIVER, WHOLE, ()),
-    (A100, AUTO, set(), True, Mode.TIMESLICE, WHOLE, WHOLE, ()),
+    (A100, AUTO, set(), True, Mode.TIMESLICE, WHOLE, WHOLE, (FRAMEWORK,)),
     # --- an administrator wants MPS: as AUTO, also when it is not there (and then says so)
     (A100, ONLY_MPS, {DRIVER, MPS}, False, Mode.MPS, DRIVER, MPS, ()),
     (A100, ONLY_MPS, set(), False, Mode.TIMESLICE, FRAMEWORK, None, ()),
     # --- an administrator wants time-slicing: no MPS, but memory limits
     (A100, SLICED, {DRIVER, MPS}, False, Mode.TIMESLICE, DRIVER, None, ()),
     (A100, SLICED, {MPS}, False, Mode.TIMESLICE, FRAMEWORK, None, ()),
-    (A100, SLICED, {MPS}, True, Mode.TIMESLICE, WHOLE, WHOLE, ()),
+    (A100, SLICED, {MPS}, True, Mode.TIMESLICE, WHOLE, WHOLE, (FRAMEWORK,)),
     # --- an administrator wants MIG: a GPU that has no instances is not shared
     (A100, ONLY_MIG, {DRIVER, MPS}, True, Mode.EXCLUSIVE, WHOLE, WHOLE, ()),
     # --- EXCLUSIVE_PROCESS: with MPS it is shared, without one process has it
@@ -120,11 +120,10 @@ def test_the_table_has_every_sharing_with_every_mode_that_it_can_have() -> None:
 
 def test_a_rung_that_was_not_possible_is_named_with_its_reason() -> None:
     plan = choose(able(A100, set()), AUTO, whole=False)
-    assert plan.because == (
-        "The driver's memory limits: not possible, driver is missing.",
-        "MPS: not possible, mps is missing.",
-    )
-    assert choose(able(A100, {DRIVER, MPS}), AUTO, whole=False).because == ()
+    assert plan.because_memory == ("The driver's memory limits: not possible, driver is missing.",)
+    assert plan.because == ("MPS: not possible, mps is missing.",)
+    best = choose(able(A100, {DRIVER, MPS}), AUTO, whole=False)
+    assert best.because + best.because_memory == ()
     # an administrator who wants time-slicing knows that there is no MPS
     assert choose(able(A100, {DRIVER}), SLICED, whole=False).because == ()
 
@@ -183,6 +182,8 @@ def test_every_time_sliced_lease_says_that_a_fraction_buys_no_compute() -> None:
     _, compute = ladder.combine(plan, {FRAMEWORK: [doc(Resource.MEMORY, Strength.SOFT, "framework caps")]})
     assert (compute.strength, compute.mechanism) == (Strength.NONE, "time-slicing")
     assert "a fraction does not buy compute" in compute.note
+    assert "MPS: not possible" in compute.note
+    assert "memory limits" not in compute.note
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_gpupool.backends._nvml import NVML
+from jupyter_gpupool.backends.base import ProcessMark
 from jupyter_gpupool.backends.nvidia.gpu import GPU
-from jupyter_gpupool.backends.nvidia.mps import isolation, places, words
-from jupyter_gpupool.backends.nvidia.mps.control import ServerStatus
+from jupyter_gpupool.backends.nvidia.mps import answers, isolation, places, words
+from jupyter_gpupool.backends.nvidia.mps.answers import ServerState, ServerStatus
+from jupyter_gpupool.backends.nvidia.mps.errors import MPSUnreadable
 from jupyter_gpupool.backends.nvidia.mps.ledger import DaemonRecord, Ledger, Numbers
-from jupyter_gpupool.backends.nvidia.mps.survey import ServerView, culprits
-from jupyter_gpupool.backends.nvidia.rungs.mps import most_clients
+from jupyter_gpupool.backends.nvidia.mps.looking import Looker, most_clients
+from jupyter_gpupool.backends.nvidia.mps.survey import ServerView, Survey, culprits
+from jupyter_gpupool.backends.nvidia.rungs.base import Site
+from jupyter_gpupool.backends.processtree import ProcessWatch
+from jupyter_gpupool.backends.procfs import ProcFS
 from jupyter_gpupool.backends.rules import NodeRules
 from jupyter_gpupool.core.leases import Resource, Strength, Verified
 from jupyter_gpupool.protocol.documents import IsolationDoc
@@ -43,14 +49,10 @@ def standing(
 
 
 def server(*, memory_mib: int | None = 8192, percentage: float = 25.0) -> ServerView:
-    return ServerView(
-        pid=17,
-        uid=1000,
-        status=ServerStatus.ACTIVE,
-        clients=(4711,),
-        percentage=percentage,
-        memory_mib=memory_mib,
+    state = ServerState(
+        status=ServerStatus.ACTIVE, percentage=percentage, memory_mib=memory_mib, clients=(4711,)
     )
+    return ServerView(pid=17, uid=1000, state=state)
 
 
 def memory_of(docs: list[IsolationDoc]) -> IsolationDoc:
@@ -120,6 +122,48 @@ def test_how_many_clients_a_server_takes_depends_on_the_driver(driver: str, clie
     assert most_clients(driver) == clients
 
 
+@pytest.mark.parametrize(
+    ("clients", "uid", "status", "said"),
+    [
+        (59, 1000, ServerStatus.ACTIVE, ""),
+        (60, 1000, ServerStatus.ACTIVE, "has its most clients, 60"),
+        (1, 1001, ServerStatus.ACTIVE, "serves uid 1001 on cuda0 now (process 1), and CUDA of another user"),
+        (0, 1001, ServerStatus.ACTIVE, ""),
+        (
+            2,
+            1000,
+            ServerStatus.FAULT,
+            "a fatal fault and takes nobody until processes 1 and 2 have ended",
+        ),
+        (0, 1000, ServerStatus.FAULT, ""),
+    ],
+)
+def test_whoever_could_not_start_cuda_is_told_beforehand(
+    clients: int, uid: int, status: ServerStatus, said: str
+) -> None:
+    state = ServerState(status=status, percentage=25.0, memory_mib=8192, clients=tuple(range(1, clients + 1)))
+    survey = Survey(servers=(ServerView(pid=17, uid=uid, state=state),))
+    looker = Looker(NVML(""), NodeRules(), ProcessWatch(ProcFS(), lambda: 0.0))
+    order = ShareOrder(device_id=UUID, compute_milli=250, memory_bytes=8 * GIB)
+    mark = ProcessMark(pid=1, start_ticks=1)
+    site = Site(lease_id="lease_a", gpu=gpu(), share=order, holder=mark, uid=1000, cuda_started=False)
+    found = looker.refusal(site, survey)
+    assert said in found
+    assert bool(said) == bool(found)
+
+
+def test_an_answer_is_read_as_far_as_it_makes_sense() -> None:
+    busy = answers.state("ACTIVE\n25.0\n8G\n4711\n4712\n", 17)
+    assert (busy.percentage, busy.memory_mib, busy.clients) == (25.0, 8192, (4711, 4712))
+    free = answers.state("ACTIVE\n100.0\n4711\n", 17)
+    assert (free.memory_mib, free.clients) == (None, (4711,))
+    assert answers.state("FAULT\n100.0\n0M\n", 17).memory_mib is None
+    assert answers.limits("50.0\n25.0\n512M\n") == (25.0, 512)
+    for nonsense in ("", "INACTIVE\n25.0\n", "ACTIVE", "ACTIVE\n250.0\n", "ACTIVE\n25.0\n8G\nnobody\n"):
+        with pytest.raises(MPSUnreadable, match="MPS"):
+            answers.state(nonsense, 17)
+
+
 def test_the_log_blames_the_latest_client(tmp_path: Path) -> None:
     (tmp_path / "server.log").write_text(
         "[Server 17] New client 4711 connected\n"
@@ -173,5 +217,6 @@ def test_sentences_name_processes_as_people_do() -> None:
     assert one.startswith("CUDA ran without MPS in process 4711 on cuda0")
     assert "processes 1, 2 and 3" in words.without_mps(gpu(), [1, 2, 3])
     assert "process 1 and 3 more" in words.without_mps(gpu(), [1, 2, 3, 4])
+    assert "so uid 1000 cannot reach its MPS daemon" in words.unreachable(1000)
     assert "(process 5 of lease_a caused it)" in words.fault(gpu(), "process 5 of lease_a", 2)
     assert words.waiting(gpu(), server()).startswith("MPS serves uid 1000 on cuda0 now: the first CUDA call")

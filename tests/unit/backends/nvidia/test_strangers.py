@@ -19,6 +19,7 @@ from jupyter_gpupool.backends.nvidia.unmanaged import KILL_SECONDS, Strangers, U
 from jupyter_gpupool.backends.procfs import ProcFS
 from jupyter_gpupool.backends.rules import Action, NodeRules
 from tests.support.gpu_bench import GIB, Clock
+from tests.support.pool_process import wait_for
 
 A100 = GPU(
     uuid="GPU-1",
@@ -139,6 +140,7 @@ def test_mps_itself_is_no_stranger_but_what_it_takes_is_not_free(tmp_path: Path)
     program.symlink_to("/bin/sleep")
     process = subprocess.Popen([str(program), "300"])
     try:
+        wait_for(lambda: ProcFS().command(process.pid) or None, "its name")
         world = World(Action.END, send=True)
         found = world.look(GPUProcess(pid=process.pid, memory_bytes=GIB), seconds=20)
         world.look(GPUProcess(pid=process.pid, memory_bytes=GIB), seconds=20)

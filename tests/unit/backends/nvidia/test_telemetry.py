@@ -10,7 +10,7 @@ import pytest
 from jupyter_gpupool.backends._nvml import NVML
 from jupyter_gpupool.backends.nvidia.discovery import Discovery
 from jupyter_gpupool.backends.nvidia.telemetry import WHOLE_GPU, Group, Telemetry
-from jupyter_gpupool.protocol.telemetry import CATALOGUE
+from jupyter_gpupool.protocol.telemetry import CATALOGUE, Pace
 from tests.support.fake_gpus import FakeGPUs
 
 #: What is counted elsewhere: by the sampler, and by the listener for XIDs.
@@ -45,6 +45,18 @@ def test_everything_of_the_catalogue_is_read_or_missing_with_a_reason(gpus: Fake
     assert group.values.keys() | group.missing.keys() == CATALOGUE.keys() - COUNTED
     assert not group.values.keys() & group.missing.keys()
     assert all(group.missing.values())
+
+
+def test_the_catalogue_tells_how_often_each_is_read(gpus: FakeGPUs) -> None:
+    with gpus.h100():
+        nvml = NVML(library=gpus.library)
+        gpu = Discovery(nvml).look()[0]
+        telemetry, handle = Telemetry(nvml, gpu), nvml.handle(gpu.uuid).value
+        for pace, group in ((Pace.FAST, telemetry.fast(handle)), (Pace.SLOW, telemetry.slow(handle))):
+            names = group.values.keys() | group.missing.keys()
+            assert names == {name for name, one in CATALOGUE.items() if one.pace is pace} - COUNTED
+        telemetry.close()
+        nvml.close()
 
 
 def test_units_are_those_of_the_catalogue(gpus: FakeGPUs) -> None:
@@ -144,6 +156,11 @@ def test_the_fabric_tells_its_state(gpus: FakeGPUs) -> None:
     gpus.h100().set("gpu0.fabric", "3 0 1")
     values = read(gpus).values
     assert (values["fabric_state"], values["fabric_status"], values["fabric_bandwidth_degraded"]) == (3, 0, 1)
+
+
+def test_a_gpu_without_a_fabric_has_no_state_of_one(gpus: FakeGPUs) -> None:
+    gpus.h100().set("gpu0.fabric", "0 0 0")
+    assert read(gpus).missing["fabric_state"] == "not supported here"
 
 
 def test_multiprocessors_are_read_from_the_second_sample_on(gpus: FakeGPUs) -> None:
