@@ -24,6 +24,7 @@ def _two_notebooks(page: LabPage) -> None:
     page.open_beside(_SECOND)
 
 
+@pytest.mark.slow
 def test_the_second_notebook_waits_is_stopped_without_a_ghost_and_gets_its_share_on_release(
     page: LabPage,
 ) -> None:

@@ -220,6 +220,7 @@ def _agent_lives(runtime: Path) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio
 async def test_a_second_pool_on_the_machine_sees_the_device_taken_until_the_first_ends() -> None:
     async with node_bench() as first:

@@ -59,6 +59,7 @@ def test_a_kernel_that_is_killed_while_it_holds_a_lease_leaves_nothing(pool: Poo
             assert not Path(f"/sys/fs/cgroup/cpu{group}").exists()
 
 
+@pytest.mark.slow
 def test_a_kernel_that_is_killed_while_it_waits_leaves_no_ghost_in_the_queue(pool: PoolProcess) -> None:
     with notebook(pool.environment) as first, notebook(pool.environment) as second:
         first.ok("import jupyter_gpupool as gpupool; lease = gpupool.request(0.75, memory='4GiB')")
@@ -93,6 +94,7 @@ def test_a_killed_service_stops_no_kernel_and_the_next_caller_brings_it_back(poo
         assert free_milli(pool) == 750
 
 
+@pytest.mark.slow
 def test_a_service_that_a_limited_kernel_started_is_not_limited_itself(pool: PoolProcess) -> None:
     with notebook(pool.environment) as book:
         held(book)

@@ -151,6 +151,7 @@ def test_a_disk_that_becomes_read_only_between_two_services_is_a_sentence(small_
         assert len(pool.get("/api/v1/leases").body) == 1
 
 
+@pytest.mark.slow
 def test_a_damaged_journal_is_refused_with_its_path_and_what_to_do(pool_environment: dict[str, str]) -> None:
     with running_pool(emulate=EMULATE) as pool:
         lease = pool.request(10)["id"]
@@ -168,6 +169,7 @@ def test_a_damaged_journal_is_refused_with_its_path_and_what_to_do(pool_environm
         assert pool.lease(lease)["state"] == "attaching"
 
 
+@pytest.mark.slow
 def test_two_pools_cannot_share_one_journal(pool_environment: dict[str, str], tmp_path: Path) -> None:
     with running_pool(emulate=EMULATE):
         environment = {**os.environ, names.ENV_RUNTIME_DIR: str(tmp_path / "other-run")}

@@ -133,6 +133,7 @@ def test_an_interrupted_script_leaves_no_ghost(pool_environment):
                     process.wait()
 
 
+@pytest.mark.slow
 def test_a_holder_whose_pool_died_restarts_it_free_of_its_own_limits(pool_environment):
     code = """
 import os, sys

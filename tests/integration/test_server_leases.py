@@ -63,6 +63,7 @@ async def test_a_shutdown_ends_the_lease_and_says_why(pool: PoolProcess, start_k
     assert await ended(pool, lease_id) == "kernel_shutdown"
 
 
+@pytest.mark.slow
 async def test_a_restarted_kernel_keeps_its_lease_under_a_new_process(
     pool: PoolProcess, start_kernel: Any
 ) -> None:

@@ -77,6 +77,7 @@ def test_the_server_answers_while_the_pool_is_still_starting_and_then_shows_it(
     assert doc["holder"]["restartable"] is True
 
 
+@pytest.mark.slow
 def test_the_server_imports_neither_dask_nor_torch(
     make_server: Callable[..., ServerProcess], embedded: PoolProcess
 ) -> None:
@@ -107,6 +108,7 @@ def test_a_server_that_is_stopped_while_the_pool_starts_does_not_linger(
     wait_for(lambda: embedded.file, "the pool that was being started, so that it can be ended")
 
 
+@pytest.mark.slow
 def test_the_end_of_the_server_ends_its_kernels_leases_at_once(
     make_server: Callable[..., ServerProcess], embedded: PoolProcess
 ) -> None:
@@ -145,6 +147,7 @@ def test_two_servers_of_one_user_share_one_pool(
     embedded.wait_state(lease_id, "ended")
 
 
+@pytest.mark.slow
 async def test_a_kernel_of_another_environment_starts_as_ever_and_the_tab_is_told_how_to_install(
     make_server: Callable[..., ServerProcess], embedded: PoolProcess, tmp_path: Path
 ) -> None:

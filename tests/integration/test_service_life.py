@@ -56,6 +56,7 @@ def test_two_services_started_at_once_are_one(pool_environment: dict[str, str]) 
         second.cleanup()
 
 
+@pytest.mark.slow
 def test_in_a_terminal_a_second_service_is_refused_with_a_sentence(
     pool_environment: dict[str, str],
 ) -> None:
@@ -86,6 +87,7 @@ def test_a_killed_service_comes_back_at_the_same_place_with_the_same_leases(
         assert pool.release(lease["id"])["state"] == "ended"
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken_meanwhile_is_left_alone(pool_environment: dict[str, str]) -> None:
     import socket
 

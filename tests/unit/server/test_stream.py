@@ -79,6 +79,7 @@ async def test_a_tab_that_vanishes_without_goodbye_stops_listening(
     await until(lambda: parts.feed.listener_count == 0, what="the lost tab to stop listening")
 
 
+@pytest.mark.slow
 async def test_a_tab_that_answers_no_ping_is_closed(
     open_tab: Any, jp_web_app: Any, parts: ServerParts, connected: Any
 ) -> None:
