@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-#: `placement_openb` needs traces that are not ours; it is tried on small ones in tests/unit/sim.
-SCRIPTS = sorted(path.stem for path in BENCHMARKS.glob("[a-z]*.py") if path.stem != "placement_openb")
+#: These have tests of their own, in tests/unit/sim, on workloads that are small enough.
+ELSEWHERE = {"notebook_day", "placement_openb"}
+SCRIPTS = sorted({path.stem for path in BENCHMARKS.glob("[a-z]*.py")} - ELSEWHERE)
 
 
 @pytest.mark.slow
