@@ -25,6 +25,7 @@ from _common import Figure, machine
 
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.sim.compare import PLAIN, USUAL, Outcome, Policy, parse_policy, play
+from jupyter_gpupool.sim.measures import WaitSummary
 from jupyter_gpupool.sim.notebook_class import NotebookClass
 from jupyter_gpupool.sim.pools import SimPool, parse_pool
 from jupyter_gpupool.sim.table import ROWS
@@ -185,7 +186,7 @@ def _document(
 ) -> dict[str, object]:
     runs = {
         way: [
-            asdict(replace(it, series=(), requests=_short(it, "requests"), cells=_short(it, "cells")))
+            asdict(replace(it, series=(), requests=_short(it.requests), cells=_short(it.cells)))
             for it in found
         ]
         for way, found in played.items()
@@ -202,9 +203,9 @@ def _document(
     }
 
 
-def _short(outcome: Outcome, name: str) -> object:
+def _short(waits: WaitSummary) -> WaitSummary:
     """Leave the curve away."""
-    return replace(getattr(outcome, name), curve=())
+    return replace(waits, curve=())
 
 
 def _parser() -> argparse.ArgumentParser:
