@@ -33,6 +33,8 @@ from tests.support.pool_process import PoolProcess, wait_for
 _MOST_HOLDERS = 4
 #: Within this time after a ticket is shown somebody is killed, seconds.
 _KILL_SECONDS = 0.03
+#: States of a lease that expects nobody any more.
+_OVER = ("ending", "ended")
 _SERVICE = (
     "--PoolService.start_agent=False",
     "--PoolService.sweep_seconds=1",
@@ -253,12 +255,13 @@ class Lifecycles:
         return self._attaching(lease_id, token)
 
     def _attaching(self, lease_id: str, token: str) -> Any:
-        """Wait until a lease expects its holder."""
+        """Wait until a lease expects its holder, or has ended."""
 
         def look() -> Any:
             answer = self.pool.get(f"/api/v1/leases/{lease_id}", token=token)
             assert answer.status == 200, answer
-            return answer.body if answer.body["state"] == "attaching" and answer.body["attach"] else None
+            expected = answer.body["state"] == "attaching" and answer.body["attach"]
+            return answer.body if expected or answer.body["state"] in _OVER else None
 
         return wait_for(look, f"lease {lease_id} to expect its holder")
 
@@ -334,10 +337,10 @@ class Lifecycles:
         actor.holder.end()
         newer = KernelClaim(owner=claim.owner, kernel_id=claim.kernel_id, generation=claim.generation + 1)
         token = mint_kernel_token(self.pool.token, newer)
-        state = self.pool.lease(actor.lease_id)["state"]
-        if state in ("ending", "ended"):
-            return
+        # a process that was killed while it attached may be found out only now: then the lease has ended
         doc = self._attaching(actor.lease_id, token)
+        if doc["state"] in _OVER:
+            return
         successor = Actor(Holder(self._command, self.pool.environment), actor.lease_id, token, newer)
         self._attach(successor, doc)
         self.pool.release(actor.lease_id)
