@@ -10,12 +10,15 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Collection, Mapping
 from enum import Enum
+from typing import TypeVar
 
 import msgspec
 
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.protocol.documents import IsolationDoc
 from jupyter_gpupool.protocol.messages import DeviceCap, DeviceReport, DeviceSample, LeaseSample, ShareOrder
+
+T = TypeVar("T")
 
 
 class BackendError(GPUPoolError):
@@ -70,6 +73,22 @@ class Attachment(msgspec.Struct, kw_only=True):
     caps: list[DeviceCap] = []
     #: Sentences that the person at the holder should read.
     notices: list[str] = []
+
+
+def read_undo(attachment: Attachment, decoder: msgspec.json.Decoder[T], unreadable: str) -> T:
+    """Read what a backend wrote into an attachment.
+
+    Raises
+    ------
+    BackendError
+        If it cannot be read; ``unreadable`` begins the sentence.
+    """
+    try:
+        return decoder.decode(attachment.undo)
+    except msgspec.DecodeError as error:
+        raise BackendError(
+            f"{unreadable}: {error}.", hint="Restart the holder to be rid of its limits."
+        ) from error
 
 
 class Demand(Enum):

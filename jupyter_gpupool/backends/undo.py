@@ -10,7 +10,7 @@ from enum import Enum
 
 import msgspec
 
-from jupyter_gpupool.backends.base import Attachment, BackendError, ProcessMark
+from jupyter_gpupool.backends.base import Attachment, ProcessMark, read_undo
 
 
 class ComputeRung(Enum):
@@ -107,13 +107,9 @@ def load_undo(attachment: Attachment) -> Undo:
     BackendError
         If it was not written by this backend.
     """
-    try:
-        return _decoder.decode(attachment.undo)
-    except msgspec.DecodeError as error:
-        raise BackendError(
-            f"The record of {attachment.lease_id} is not one of the CPU backend: {error}.",
-            hint="Restart the holder to be rid of its limits.",
-        ) from error
+    return read_undo(
+        attachment, _decoder, f"The record of {attachment.lease_id} is not one of the CPU backend"
+    )
 
 
 def dump_undo(undo: Undo) -> msgspec.Raw:

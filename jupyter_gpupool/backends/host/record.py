@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from jupyter_gpupool.backends.base import Attachment, BackendError
+from jupyter_gpupool.backends.base import Attachment, read_undo
 from jupyter_gpupool.backends.bounds import Bounds
 from jupyter_gpupool.backends.host.plan import CUDA_ROOM_BYTES, Wanted
 from jupyter_gpupool.backends.undo import Undo
@@ -83,13 +83,9 @@ def load(attachment: Attachment) -> HostRecord:
     BackendError
         If it was not written here.
     """
-    try:
-        return _decoder.decode(attachment.undo)
-    except msgspec.DecodeError as error:
-        raise BackendError(
-            f"The record of the limits beside {attachment.lease_id} cannot be read: {error}.",
-            hint="Restart the holder to be rid of its limits.",
-        ) from error
+    return read_undo(
+        attachment, _decoder, f"The record of the limits beside {attachment.lease_id} cannot be read"
+    )
 
 
 def dump(record: HostRecord) -> msgspec.Raw:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from jupyter_gpupool.backends.base import Attachment, BackendError, ProcessMark
+from jupyter_gpupool.backends.base import Attachment, ProcessMark, read_undo
 from jupyter_gpupool.backends.nvidia.ladder import Mode, Plan
 from jupyter_gpupool.backends.nvidia.rungs.base import RungName
 
@@ -70,13 +70,9 @@ def load_undo(attachment: Attachment) -> NvidiaUndo:
     BackendError
         If it was not written by this backend.
     """
-    try:
-        return _decoder.decode(attachment.undo)
-    except msgspec.DecodeError as error:
-        raise BackendError(
-            f"The record of {attachment.lease_id} is not one of the NVIDIA backend: {error}.",
-            hint="Restart the holder to be rid of its limits.",
-        ) from error
+    return read_undo(
+        attachment, _decoder, f"The record of {attachment.lease_id} is not one of the NVIDIA backend"
+    )
 
 
 def dump_undo(undo: NvidiaUndo) -> msgspec.Raw:
