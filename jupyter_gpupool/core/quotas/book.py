@@ -124,8 +124,10 @@ class Book:
         owner.pins += new.pinned - old.pinned
         for name in owner.groups:
             self._group_leases[name] = self._group_leases.get(name, 0) + new.held - old.held
-        if old.kind is not new.kind and old.kind is not None:
-            self._count(owner, old.kind, lease, old, NOTHING)
+        if old.kind is not new.kind:
+            # what waits for any kind is counted in no line, and must not be taken out of one
+            if old.kind is not None:
+                self._count(owner, old.kind, lease, old, NOTHING)
             old = NOTHING
         kind = new.kind or old.kind
         if kind is not None:

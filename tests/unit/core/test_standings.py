@@ -30,6 +30,16 @@ def test_what_waits_is_asked_and_what_is_granted_is_held() -> None:
     assert standing(books)[:3] == (0, 0, 0)
 
 
+def test_what_waited_for_any_kind_is_taken_out_of_no_line_when_it_is_granted() -> None:
+    books = Books()
+    books.ask(1000)
+    lease = books.ask(400)
+    undecided = books.put(replace(lease, want=replace(lease.want, kind=None)))
+    assert standing(books).fair_milli == 1000
+    books.grant(replace(undecided, want=lease.want))
+    assert standing(books)[:3] == (400, 0, 1400)
+
+
 def test_owners_share_what_is_scarce() -> None:
     books = Books(devices=2)
     books.hold(1000, count=2)
