@@ -23,7 +23,7 @@ MAX_FUNCTION_LINES = 60
 DOORS = {
     "pynvml": ("backends",),
     "urllib3": ("client",),
-    "sqlite3": ("cluster",),
+    "sqlite3": ("cluster", "state"),
     "prometheus_client": ("service",),
     "cryptography": ("cluster",),
     "dask": ("cluster", "service", "sessions"),
@@ -32,6 +32,9 @@ DOORS = {
     "uvicorn": ("service",),
     "rich": ("kernel", "selftest", "service", "sim", "app.py"),
     "yaml": ("cluster",),
+    **dict.fromkeys(("blake3", "fsspec", "xxhash", "zstandard"), ("state",)),
+    **dict.fromkeys(("pandas", "pyarrow", "matplotlib"), ("state",)),
+    "numpy": ("sim", "state"),
 }
 #: Errors of the core that no request meets: bugs, which are a 500, and what only agents' reports raise.
 NEVER_ANSWERED = {"InvariantBroken", "DuplicateLease", "StaleReport"}
