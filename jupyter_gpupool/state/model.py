@@ -180,6 +180,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         What its owner calls it; a name stands for its latest snapshot.
     note, notebook, owner : str
         What its owner says of it, the notebook's path, and whose it is.
+    kernel, hostname : str
+        The id of the kernel that it was taken in (empty outside one), and its machine.
     created_ms : int
         When it was taken: UTC, milliseconds since the epoch.
     seconds : float
@@ -206,6 +208,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
     notebook: str = ""
     owner: str = ""
+    kernel: str = ""
+    hostname: str = ""
     created_ms: int
     seconds: float = 0.0
     automatic: bool = False
