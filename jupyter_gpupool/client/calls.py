@@ -10,7 +10,12 @@ from enum import Enum
 from urllib.parse import quote, urlencode
 
 from jupyter_gpupool.protocol.codec import encode
-from jupyter_gpupool.protocol.documents import ActivityRequest, LeaseRequest, ResizeRequest
+from jupyter_gpupool.protocol.documents import (
+    ActivityRequest,
+    LeaseRequest,
+    ResizeRequest,
+    SnapshotsReport,
+)
 from jupyter_gpupool.protocol.names import API_PREFIX
 
 #: How long the service may take to answer a call that waits for nothing, seconds.
@@ -92,7 +97,7 @@ class Call:
 
 
 def get(what: str) -> Call:
-    """Read ``pool``, ``devices``, ``nodes``, ``queue``, ``leases`` or ``usage``."""
+    """Read ``pool``, ``devices``, ``nodes``, ``queue``, ``leases``, ``usage`` or ``snapshots``."""
     return Call(method="GET", path=f"{API_PREFIX}/{what}")
 
 
@@ -160,3 +165,8 @@ def quiesce_kernel(kernel_id: str) -> Call:
     """Have it made safe to signal the processes of every lease of a kernel."""
     query = urlencode({"kernel_id": kernel_id})
     return Call(method="POST", path=f"{API_PREFIX}/leases/quiesce?{query}", wait_seconds=3.0)
+
+
+def report_snapshots(body: SnapshotsReport) -> Call:
+    """Tell which snapshots are in a store."""
+    return Call(method="PUT", path=f"{API_PREFIX}/snapshots", body=encode(body))

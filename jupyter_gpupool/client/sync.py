@@ -6,6 +6,7 @@ so a service that died is found or started again through ``reconnect`` and asked
 
 from __future__ import annotations
 
+import base64
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -29,6 +30,9 @@ from jupyter_gpupool.protocol.documents import (
     QueueEntryDoc,
     QuiescedDoc,
     ResizeRequest,
+    SnapshotDoc,
+    SnapshotKeyDoc,
+    SnapshotsReport,
     UsageDoc,
     WhyDoc,
 )
@@ -101,6 +105,14 @@ class PoolClient:
         """Read what each owner has used."""
         return self._ask(calls.get("usage"), list[UsageDoc])
 
+    def snapshots(self) -> list[SnapshotDoc]:
+        """Read which snapshots of mine there are, as their holders told."""
+        return self._ask(calls.get("snapshots"), list[SnapshotDoc])
+
+    def snapshot_key(self) -> bytes:
+        """Read the key that my snapshots are signed with."""
+        return base64.b64decode(self._ask(calls.get("snapshots/key"), SnapshotKeyDoc).key)
+
     def lease(self, lease_id: str, *, since: str | None = None, wait_seconds: float = 0.0) -> LeaseDoc:
         """Read one lease; with ``since``, wait until its tag is another.
 
@@ -172,6 +184,10 @@ class PoolClient:
     def quiesce_kernel(self, kernel_id: str) -> QuiescedDoc:
         """Have it made safe to signal the processes of every lease of a kernel."""
         return self._ask(calls.quiesce_kernel(kernel_id), QuiescedDoc)
+
+    def report_snapshots(self, body: SnapshotsReport) -> list[SnapshotDoc]:
+        """Tell which snapshots are in a store, in place of what was told before."""
+        return self._ask(calls.report_snapshots(body), list[SnapshotDoc])
 
     # --- the wire ---
 

@@ -31,8 +31,13 @@ from jupyter_gpupool.cluster.journal_file import (
 )
 from jupyter_gpupool.cluster.journal_rows import (
     DEMAND,
+    FORGET_SNAPSHOTS,
     READ_DEMAND,
+    READ_SNAPSHOT_KEY,
+    READ_SNAPSHOTS,
     READ_STANDINGS,
+    SNAPSHOT_KEY,
+    SNAPSHOTS,
     STANDINGS,
     demand_of,
     demand_row,
@@ -355,15 +360,57 @@ class Journal:
         JournalUnavailable
             If it cannot be written; then nothing of it was.
         """
+        self._write(_inserts(DEMAND, [demand_row(*row) for row in rows]))
+
+    def _write(self, statements: Iterable[tuple[str, Sequence[object]]]) -> None:
+        """Carry statements out in one transaction of their own."""
         database = self._ready()
         try:
             database.execute("BEGIN IMMEDIATE")
-            for statement, values in _inserts(DEMAND, [demand_row(*row) for row in rows]):
+            for statement, values in statements:
                 database.execute(statement, values)
             database.execute("COMMIT")
         except sqlite3.Error as error:
             self._rollback()
             raise unavailable(self.path, error) from error
+
+    def snapshot_key(self, owner: str, fresh: bytes) -> bytes:
+        """Return the key of an owner's snapshots; ``fresh`` becomes it where there is none yet.
+
+        Raises
+        ------
+        JournalUnavailable
+            If there is none and it cannot be written.
+        """
+        if not (rows := self._rows(READ_SNAPSHOT_KEY, owner)):
+            self._write([(SNAPSHOT_KEY, (owner, fresh))])
+            rows = self._rows(READ_SNAPSHOT_KEY, owner)
+        return bytes(rows[0][0])
+
+    def snapshots(self, owner: str) -> list[bytes]:
+        """Return what was said of each store that an owner has snapshots in, as it was said."""
+        return [bytes(docs) for (docs,) in self._rows(READ_SNAPSHOTS, owner)]
+
+    def write_snapshots(self, owner: str, store: str, docs: bytes, *, wall_ms: int, stores: int) -> None:
+        """Write down what was said of a store, in place of what was said before.
+
+        Parameters
+        ----------
+        owner, store : str
+            Whose, and where.
+        docs : bytes
+            What was said.
+        wall_ms : int
+            When: UTC, milliseconds.
+        stores : int
+            Of how many stores of one owner something is kept: those that were spoken of last.
+
+        Raises
+        ------
+        JournalUnavailable
+            If it cannot be written; then nothing of it was.
+        """
+        self._write([(SNAPSHOTS, (owner, store, docs, wall_ms)), (FORGET_SNAPSHOTS, (owner, owner, stores))])
 
     def prune(self, *, ended_before_wall_ms: int, now_ms: int, limit: int = 1000) -> int:
         """Forget up to ``limit`` leases that ended long ago, old transitions, and expired keys.

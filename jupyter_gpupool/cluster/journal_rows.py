@@ -1,4 +1,4 @@
-"""What the journal keeps beside leases: how owners stand, and what was asked for.
+"""What the journal keeps beside leases: how owners stand, what was asked for, and whose snapshots there are.
 
 Rule of this module: rows to values and back; nothing here opens or commits anything.
 """
@@ -24,6 +24,15 @@ READ_STANDINGS = (
 )
 DEMAND = "INSERT OR REPLACE INTO demand (cpu_milli, milli, devices, models, times) VALUES {}"
 READ_DEMAND = "SELECT cpu_milli, milli, devices, models, times FROM demand"
+#: The first key of an owner stays: what was signed with it is to be trusted for ever.
+SNAPSHOT_KEY = "INSERT OR IGNORE INTO snapshot_keys (owner, key) VALUES (?, ?)"
+READ_SNAPSHOT_KEY = "SELECT key FROM snapshot_keys WHERE owner = ?"
+SNAPSHOTS = "INSERT OR REPLACE INTO snapshots (owner, store, docs, wall_ms) VALUES (?, ?, ?, ?)"
+READ_SNAPSHOTS = "SELECT docs FROM snapshots WHERE owner = ? ORDER BY wall_ms DESC, store"
+FORGET_SNAPSHOTS = (
+    "DELETE FROM snapshots WHERE owner = ? AND store NOT IN "
+    "(SELECT store FROM snapshots WHERE owner = ? ORDER BY wall_ms DESC, store LIMIT ?)"
+)
 
 #: Separates models: no name of one has it.
 _SEPARATOR = "\x1f"

@@ -74,6 +74,19 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             PRIMARY KEY (cpu_milli, milli, devices, models)
         ) WITHOUT ROWID""",
     ),
+    (
+        """CREATE TABLE snapshot_keys (
+            owner TEXT PRIMARY KEY,
+            key BLOB NOT NULL
+        ) WITHOUT ROWID""",
+        """CREATE TABLE snapshots (
+            owner TEXT NOT NULL,
+            store TEXT NOT NULL,
+            docs BLOB NOT NULL,
+            wall_ms INTEGER NOT NULL,
+            PRIMARY KEY (owner, store)
+        ) WITHOUT ROWID""",
+    ),
 )
 
 #: ``user_version`` of a current file.

@@ -2,7 +2,8 @@
 
 Rules of this module: within API v1 and one format number fields are only added, each with a default, and
 readers ignore what they do not know. Sizes are bytes, compute is thousandths, durations are seconds
-(floats) and never timestamps, enumerations travel as their values.
+(floats) and never timestamps (but for the moment at which a snapshot was taken), enumerations travel as their
+values.
 """
 
 from __future__ import annotations
@@ -269,6 +270,50 @@ class ActivityRequest(msgspec.Struct, kw_only=True):
     busy: bool
     #: For how long none has run; 0 while one does.
     idle_seconds: float = 0.0
+
+
+class SnapshotDoc(msgspec.Struct, kw_only=True):
+    """A snapshot as its holder says that it is: the pool never opens a store."""
+
+    id: str
+    name: str
+    #: When it was taken: UTC, milliseconds since the epoch.
+    created_ms: int
+    note: str = ""
+    #: Path of its notebook, where that runs; empty when it has none.
+    notebook: str = ""
+    kernel_id: str = ""
+    #: Where its kernel ran.
+    hostname: str = ""
+    #: Address of its store, without credentials.
+    store: str = ""
+    #: True when nobody asked for it by name.
+    automatic: bool = False
+    total_bytes: int = 0
+    new_bytes: int = 0
+    #: How many variables.
+    count: int = 0
+    #: About how long it takes to restore it.
+    restore_seconds: float = 0.0
+    #: True when it is what is left of its kernel, should that be gone: nobody ended it on purpose so far.
+    last_words: bool = False
+
+
+class SnapshotsReport(msgspec.Struct, kw_only=True):
+    """Body of ``PUT /snapshots``: the newest in one store, in place of what was said of it before."""
+
+    store: str
+    snapshots: list[SnapshotDoc]
+
+
+class SnapshotKeyDoc(msgspec.Struct, kw_only=True):
+    """The key that an owner's snapshots are signed with."""
+
+    #: 32 bytes in base64.
+    key: str
+
+    def __repr__(self) -> str:
+        return "SnapshotKeyDoc(key=…)"
 
 
 class SpreadDoc(msgspec.Struct, kw_only=True):

@@ -14,6 +14,7 @@ from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.protocol.names import API_PREFIX
 from jupyter_gpupool.service import handlers_leases as leases
 from jupyter_gpupool.service import handlers_pool as pool
+from jupyter_gpupool.service import handlers_snapshots as snapshots
 from jupyter_gpupool.service.auth import Forbidden
 from jupyter_gpupool.service.errors import MethodNotAllowed, NotFound, answer_for
 from jupyter_gpupool.service.web import (
@@ -54,6 +55,8 @@ ROUTES: dict[str, Methods] = {
     f"{API_PREFIX}/nodes": {"GET": pool.get_nodes},
     f"{API_PREFIX}/queue": {"GET": pool.get_queue},
     f"{API_PREFIX}/usage": {"GET": pool.get_usage},
+    f"{API_PREFIX}/snapshots": {"GET": snapshots.list_snapshots, "PUT": snapshots.report_snapshots},
+    f"{API_PREFIX}/snapshots/key": {"GET": snapshots.get_key},
     f"{API_PREFIX}/events": {"GET": pool.get_events},
     f"{API_PREFIX}/openapi.yaml": {"GET": pool.get_contract},
     "/health": {"GET": pool.get_health},

@@ -39,6 +39,7 @@ from jupyter_gpupool.service.measured import Measured
 from jupyter_gpupool.service.metrics import Metrics
 from jupyter_gpupool.service.nodes import NodeBook
 from jupyter_gpupool.service.settings import ServiceSettings
+from jupyter_gpupool.service.snapshots import SnapshotIndex
 from jupyter_gpupool.service.tickets import TicketBook
 from jupyter_gpupool.service.usage import Usage
 from jupyter_gpupool.service.views import Views
@@ -171,6 +172,7 @@ class _Service:
             host=self.host,
             views=self.views,
             usage=Usage(self.host, self.journal, self.clock),
+            snapshots=SnapshotIndex(self.journal, self.clock),
             watch=self.watch,
             metrics=self.metrics,
             measured=self.measured,

@@ -11,12 +11,16 @@ import math
 from jupyter_gpupool.core.errors import InvalidValue
 from jupyter_gpupool.core.leases import EndReason
 from jupyter_gpupool.core.shares import MOST_DEVICES
-from jupyter_gpupool.protocol.documents import ActivityRequest, LeaseRequest, ResizeRequest
+from jupyter_gpupool.protocol.documents import ActivityRequest, LeaseRequest, ResizeRequest, SnapshotsReport
 
 #: Longest name, label or key, characters.
 TEXT = 200
 #: Largest memory size that can be written, bytes.
 MEMORY_BYTES = 2**60
+#: Longest address of a store, and path of a notebook, characters.
+ADDRESS = 1000
+#: Most snapshots of one store that are spoken of.
+SNAPSHOTS = 100
 #: Longest long poll, seconds.
 POLL_SECONDS = 60.0
 #: Longest wait or hold, seconds (a hundred years).
@@ -52,6 +56,27 @@ def lease_request(wanted: LeaseRequest) -> LeaseRequest:
 def label(text: str) -> str:
     """Make a label that can be shown anywhere: it is for display, so nothing is refused for it."""
     return "".join(char if char.isprintable() else " " for char in text[:TEXT]).strip()
+
+
+def snapshots_report(report: SnapshotsReport) -> SnapshotsReport:
+    """Check what a holder says of a store."""
+    _text("store", report.store, ADDRESS)
+    if len(report.snapshots) > SNAPSHOTS:
+        raise InvalidValue(
+            f"This report is of {len(report.snapshots)} snapshots, which is out of range.",
+            hint=f"Report the newest {SNAPSHOTS}.",
+        )
+    for doc in report.snapshots:
+        for name in ("id", "name", "note", "kernel_id", "hostname"):
+            _text(name, getattr(doc, name))
+        _text("notebook", doc.notebook, ADDRESS)
+        for number in (doc.created_ms, doc.total_bytes, doc.new_bytes, doc.count):
+            if not 0 <= number <= MEMORY_BYTES:
+                raise InvalidValue(
+                    f"{str(number)[:TEXT]} is out of range.", hint="Give a count."
+                )
+        _duration("restore_seconds", doc.restore_seconds, least=0.0)
+    return report
 
 
 def resize_request(wanted: ResizeRequest) -> ResizeRequest:
@@ -128,10 +153,10 @@ def _size(compute_milli: int, memory_bytes: int | None) -> None:
         )
 
 
-def _text(name: str, value: str) -> None:
-    if len(value) > TEXT or any(char < " " or char == "\x7f" for char in value):
+def _text(name: str, value: str, most: int = TEXT) -> None:
+    if len(value) > most or any(char < " " or char == "\x7f" for char in value):
         raise InvalidValue(
-            f"{name} cannot be used.", hint=f"Give at most {TEXT} characters, no control ones."
+            f"{name} cannot be used.", hint=f"Give at most {most} characters, no control ones."
         )
 
 

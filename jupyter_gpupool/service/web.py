@@ -19,6 +19,7 @@ from jupyter_gpupool.service.errors import TooLarge
 from jupyter_gpupool.service.host import PoolHost
 from jupyter_gpupool.service.measured import Measured
 from jupyter_gpupool.service.metrics import Metrics
+from jupyter_gpupool.service.snapshots import SnapshotIndex
 from jupyter_gpupool.service.usage import Usage
 from jupyter_gpupool.service.views import Views
 from jupyter_gpupool.service.watch import Watch
@@ -40,6 +41,7 @@ class Context:
     host: PoolHost
     views: Views
     usage: Usage
+    snapshots: SnapshotIndex
     watch: Watch
     metrics: Metrics
     measured: Measured
