@@ -15,6 +15,8 @@ from jupyter_gpupool.core.errors import InvariantBroken
 from jupyter_gpupool.core.leases import HOLDING, OCCUPYING, Lease, LeaseState
 from jupyter_gpupool.core.ledger import Ledger
 from jupyter_gpupool.core.queue import Queue
+from jupyter_gpupool.core.quotas import audit
+from jupyter_gpupool.core.quotas.book import Book
 from jupyter_gpupool.core.shares import WHOLE_MILLI
 
 
@@ -33,6 +35,7 @@ def check_ledger(ledger: Ledger, queue: Queue, now_ms: int) -> None:
     _check_indexes(ledger)
     _check_holders(ledger)
     _check_deadlines(ledger)
+    _check_standings(ledger)
     if ledger.accepting:
         broken = queue.contradiction(now_ms)
         _require(not broken, broken)
@@ -150,3 +153,10 @@ def _check_deadlines(ledger: Ledger) -> None:
     dues = [due for it in ledger.leases.values() if (due := due_ms(it)) is not None]
     first = ledger.deadlines.first(ledger.leases)
     _require((first[0] if first else None) == min(dues, default=None), "a deadline is lost")
+
+
+def _check_standings(ledger: Ledger) -> None:
+    """Check that how owners and groups stand is what their leases add up to."""
+    if isinstance(ledger.standings, Book):
+        wrong = audit.contradiction(ledger.standings, ledger.leases.values())
+        _require(not wrong, wrong)

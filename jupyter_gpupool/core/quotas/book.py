@@ -334,6 +334,27 @@ class Book:
         """Return how many leases an owner has pinned."""
         return self._owner(name).pins
 
+    def owner_lines(self) -> Iterator[tuple[str, DeviceKind, Line]]:
+        """Yield every line of every owner."""
+        for name, owner in self._owners.items():
+            for kind, line in owner.lines.items():
+                yield name, kind, line
+
+    def group_lines(self) -> Iterator[tuple[str, DeviceKind, Line]]:
+        """Yield every line of every group; that of the pool has an empty name."""
+        for name, lines in self._groups.items():
+            for kind, line in lines.items():
+                yield name, kind, line
+
+    def owner_counts(self) -> Iterator[tuple[str, tuple[int, int]]]:
+        """Yield how many leases each owner holds, and how many of them are pinned."""
+        for name, owner in self._owners.items():
+            yield name, (owner.leases, owner.pins)
+
+    def group_counts(self) -> Iterator[tuple[str, int]]:
+        """Yield how many leases are held in each group."""
+        yield from self._group_leases.items()
+
     def rows(self, owners: Iterable[str] | None = None) -> list[OwnerUsage]:
         """Return what must be written down of some owners (of all), as of the last change of each."""
         names = list(self._owners) if owners is None else [it for it in owners if it in self._owners]
