@@ -213,7 +213,7 @@ def play(
         requests=requests,
         cells=played.cells.summary(),
         success=counts.granted / counts.requests if counts.requests else 1.0,
-        fairness=jain([it.served for it in played.owners.values()]),
+        fairness=jain([it.served for it in played.owners.values() if it.wanted]),
         fragmentation=sum(played.fragmentation) / max(1, len(played.fragmentation)),
         counts=counts,
         lost_hours=counts.lost_ms / 3_600_000,

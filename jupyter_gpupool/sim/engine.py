@@ -77,6 +77,7 @@ class Engine:
         tell: Callable[[float], None] | None = None,
     ) -> None:
         self._habits = habits or Habits()
+        self._stretch = self._habits.stretch
         milli = self._habits.share_milli
         sizes = workload.sizes(pool.kind) if milli is None else {milli: 1}
         self.host = Host(pool, config, sizes, workload.horizon_ms, self, on_write)
@@ -91,7 +92,7 @@ class Engine:
         self._entered = 0
         self._heap: list[tuple[int, int, Callable[[Guest], None], Guest, int]] = []
         for number, person in enumerate(workload.people):
-            guest = Guest(person, number)
+            guest = Guest(person, number, self._played.owners.setdefault(person.owner, OwnerTime()))
             self._heap.append((person.visits[0].after_ms, number, self._come, guest, 0))
         self._entered = len(self._heap)
         heapify(self._heap)
@@ -121,7 +122,7 @@ class Engine:
 
     def _next_ms(self) -> int | None:
         """Return when something happens next: to somebody, or a deadline of the pool."""
-        due = self.host.pool.next_deadline_ms()
+        due = self.host.due_ms()
         if due is not None and due <= self._ticked_ms:
             due = self._ticked_ms + 1000  # what is overdue, and stays so, is looked at again
         if not self._heap:
@@ -144,7 +145,7 @@ class Engine:
             self._stop_waiting(guest, served=False)
         for guest in host.holding():
             if guest.mood is Mood.RUNS:
-                self._owner(guest).ran_ms += host.now_ms - guest.ran_from_ms
+                guest.time.ran_ms += host.now_ms - guest.ran_from_ms
 
     # --- people ---------------------------------------------------------------------------------
 
@@ -167,11 +168,12 @@ class Engine:
             self._later(following[0], self._want_cell, guest)
         else:
             self._later(guest.visit.stay_ms, self._leave, guest)
-        self._plan_cull(guest)
+        if self._habits.cull_ms is not None:
+            self._plan_cull(guest, self._habits.cull_ms)
 
-    def _plan_cull(self, guest: Guest) -> None:
-        if guest.held and self._habits.cull_ms is not None:
-            self._later(self._habits.cull_ms, self._cull, guest)
+    def _plan_cull(self, guest: Guest, after_ms: int) -> None:
+        if guest.held:
+            self._later(after_ms, self._cull, guest)
 
     def _want_cell(self, guest: Guest) -> None:
         """Run the next cell where the share is held; else wait for it."""
@@ -189,19 +191,22 @@ class Engine:
     def _run_cell(self, guest: Guest) -> None:
         self._stop_waiting(guest, served=True)
         guest.mood, guest.ran_from_ms = Mood.RUNS, self.host.now_ms
-        runs_ms = round(guest.visit.cells[guest.cell][1] * self._habits.stretch)
+        runs_ms = guest.visit.cells[guest.cell][1]
+        if self._stretch != 1:
+            runs_ms = round(runs_ms * self._stretch)
         if guest.resumes:
             runs_ms, guest.resumes = runs_ms + self._habits.resume_ms, False
-        self._played.meter.busy_milli += guest.milli
+        self._played.meter.use(guest.milli, guest.ran_from_ms)
         guest.next_epoch()
         self._later(runs_ms, self._finish_cell, guest)
         if self._talks:
             self.host.say(guest, busy=True)
 
     def _finish_cell(self, guest: Guest) -> None:
-        self._played.meter.busy_milli -= guest.milli
-        self._owner(guest).ran_ms += self.host.now_ms - guest.ran_from_ms
-        guest.mood, guest.idle_from_ms = Mood.PAUSES, self.host.now_ms
+        now_ms = self.host.now_ms
+        self._played.meter.use(-guest.milli, now_ms)
+        guest.time.ran_ms += now_ms - guest.ran_from_ms
+        guest.mood, guest.idle_from_ms = Mood.PAUSES, now_ms
         guest.cell += 1
         self._plan(guest)
         following = guest.following
@@ -214,8 +219,7 @@ class Engine:
         guest.next_epoch()
         guest.mood, guest.wanted_ms, guest.resumes = Mood.AWAY, None, False
         self.host.give_back(guest)
-        if guest.has_next:
-            guest.number_of_visit += 1
+        if guest.go_on():
             self._later(guest.visit.after_ms, self._come, guest)
 
     def _cull(self, guest: Guest) -> None:
@@ -231,15 +235,8 @@ class Engine:
         if guest.wanted_ms <= self._horizon_ms:
             waited_ms = self.host.now_ms - guest.wanted_ms
             (self._played.cells.served if served else self._played.cells.unserved).append(waited_ms)
-            self._owner(guest).waited_ms += waited_ms
+            guest.time.waited_ms += waited_ms
         guest.wanted_ms = None
-
-    def _owner(self, guest: Guest) -> OwnerTime:
-        owner = guest.person.owner
-        found = self._played.owners.get(owner)
-        if found is None:
-            found = self._played.owners[owner] = OwnerTime()
-        return found
 
     # --- what the host tells --------------------------------------------------------------------
 
@@ -252,7 +249,8 @@ class Engine:
             return
         if self._talks:
             self._later(0, self._say_idle, guest)
-        self._plan_cull(guest)
+        if self._habits.cull_ms is not None:
+            self._plan_cull(guest, self._habits.cull_ms)
 
     def _say_idle(self, guest: Guest) -> None:
         if guest.mood is Mood.PAUSES:
@@ -270,7 +268,7 @@ class Engine:
                 counts.taken += 1
                 counts.taken_in_use += ran
         if ran:
-            self._played.meter.busy_milli -= guest.milli
+            self._played.meter.use(-guest.milli, now_ms)
             counts.lost_ms += now_ms - guest.ran_from_ms
             guest.mood = Mood.PAUSES
             guest.next_epoch()

@@ -6,7 +6,6 @@ pool before anything else happens. Nothing depends on the real time or on chance
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -100,7 +99,9 @@ class Host:
         self._guests: dict[str, Guest] = {}
         self._asked: dict[str, int] = {}
         self._free = {it.id: 1000 for it in pool.devices(pool.kind)}
-        self._fragmentation = Fragmentation(sizes)
+        self._fragmentation = Fragmentation(sizes, self._free.values())
+        self._due_ms: int | None = None
+        self._due_known = False
         for node in pool.nodes:
             self._give(
                 ev.AgentJoined(
@@ -120,9 +121,18 @@ class Host:
 
     def move_to(self, now_ms: int) -> None:
         """Let time pass."""
-        while self.played.meter.advance(now_ms):
-            self.played.fragmentation.append(self._fragmentation.of(self._free))
-        self.now_ms = max(self.now_ms, now_ms)
+        meter = self.played.meter
+        if now_ms >= meter.end_ms:
+            while meter.advance(now_ms):
+                self.played.fragmentation.append(self._fragmentation.part)
+        if now_ms > self.now_ms:
+            self.now_ms = now_ms
+
+    def due_ms(self) -> int | None:
+        """Return when the pool must be told next that time has passed; None for never."""
+        if not self._due_known:  # only facts change it
+            self._due_ms, self._due_known = self.pool.next_deadline_ms(), True
+        return self._due_ms
 
     def unanswered(self) -> list[tuple[Guest, int]]:
         """List who waits for an answer, and since when."""
@@ -147,7 +157,7 @@ class Host:
             self.played.counts.requests += 1
             self._asked[lease_id] = self.now_ms
             self.open += 1
-        self.played.meter.waiting += 1
+        self.played.meter.queue(1, self.now_ms)
         event = ev.LeaseRequested(
             lease_id=lease_id,
             owner=guest.person.owner,
@@ -168,7 +178,7 @@ class Host:
         del self._guests[lease_id]
         guest.lease_id = ""
         counts = self.played.counts
-        self.played.meter.waiting -= 1
+        self.played.meter.queue(-1, self.now_ms)
         if self._answered(lease_id) is not None:
             counts.refused += 1
             counts.refusals[error.code] = counts.refusals.get(error.code, 0) + 1
@@ -187,16 +197,20 @@ class Host:
         """Tell the pool what somebody does with a share, where that is news."""
         if guest.held and guest.said_busy is not busy:
             guest.said_busy = busy
+            now_ms = self.now_ms
             self._give(
-                ev.ActivitySeen(lease_id=guest.lease_id, busy=busy, now_ms=self.now_ms, wall_ms=self.wall_ms)
+                ev.ActivitySeen(
+                    lease_id=guest.lease_id, busy=busy, now_ms=now_ms, wall_ms=WALL_START_MS + now_ms
+                )
             )
 
     def _give(self, event: ev.Event) -> None:
         """Give the pool a fact, and obey; what obeying leads to is given after that."""
-        facts = deque([event])
-        while facts:
+        self._due_known = False
+        facts = [event]
+        for fact in facts:  # what obeying leads to is appended meanwhile
             self.played.counts.facts += 1
-            for effect in self.pool.handle(facts.popleft()):
+            for effect in self.pool.handle(fact):
                 if type(effect) is WriteDown:
                     self._written(effect)
                 elif (answer := self._obey(effect)) is not None:
@@ -206,7 +220,7 @@ class Host:
 
     def _obey(self, effect: Effect) -> ev.Event | None:
         """Do what the pool says; return what the agent reports then."""
-        if isinstance(effect, PrepareAttach):
+        if type(effect) is PrepareAttach:
             lease = effect.lease
             return ev.HolderAttached(
                 lease_id=lease.id,
@@ -217,7 +231,7 @@ class Host:
                 now_ms=self.now_ms,
                 wall_ms=self.wall_ms,
             )
-        if isinstance(effect, Detach):
+        if type(effect) is Detach:
             return ev.HolderDetached(
                 lease_id=effect.lease_id,
                 generation=effect.generation,
@@ -253,7 +267,7 @@ class Host:
         return asked_ms
 
     def _granted(self, lease: Lease) -> None:
-        self.played.meter.waiting -= 1
+        self.played.meter.queue(-1, self.now_ms)
         asked_ms = self._answered(lease.id)
         if asked_ms is not None:
             self.played.counts.granted += 1
@@ -264,10 +278,12 @@ class Host:
         """Take the shares of a lease (or give them back); return how much compute they are."""
         milli = 0
         for share in lease.shares:
-            if share.device_id in self._free:
-                self._free[share.device_id] -= sign * share.compute_milli
+            before = self._free.get(share.device_id)
+            if before is not None:
+                after = self._free[share.device_id] = before - sign * share.compute_milli
+                self._fragmentation.change(before, after)
                 milli += share.compute_milli
-        self.played.meter.held_milli += sign * milli
+        self.played.meter.hold(sign * milli, self.now_ms)
         return milli
 
     def _ended(self, lease: Lease, before: LeaseState | None) -> None:
@@ -276,7 +292,7 @@ class Host:
         if before is not LeaseState.QUEUED:
             self._take(lease, -1)
             return
-        self.played.meter.waiting -= 1
+        self.played.meter.queue(-1, self.now_ms)
         asked_ms = self._answered(lease.id)
         if asked_ms is not None:
             self.played.counts.cancelled += 1

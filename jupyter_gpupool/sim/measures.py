@@ -7,7 +7,7 @@ looks; what still waits at the end counts as having waited until then.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 #: How many points a series over time has.
@@ -101,64 +101,84 @@ class Fragmentation:
     ----------
     sizes : mapping of int to int
         How often each share size is asked for.
+    rooms : iterable of int
+        What is free of each device in the beginning, thousandths.
     """
 
-    def __init__(self, sizes: Mapping[int, int]) -> None:
-        total = sum(sizes.values()) or 1
-        # the part of the demand that does not fit into so many free thousandths of one device
-        self._beyond = [sum(n for size, n in sizes.items() if size > room) / total for room in range(1001)]
+    def __init__(self, sizes: Mapping[int, int], rooms: Iterable[int] = ()) -> None:
+        self._asked = sum(sizes.values()) or 1
+        # how much of the demand does not fit into so many free thousandths of one device
+        self._beyond = [sum(n for size, n in sizes.items() if size > room) for room in range(1001)]
+        self._free = self._lost = 0
+        for room in rooms:
+            self.change(0, room)
 
-    def of(self, free: Mapping[str, int]) -> float:
-        """Return the part; 0 when nothing is free."""
-        total = sum(free.values())
-        if not total:
-            return 0.0
-        return sum(room * self._beyond[room] for room in free.values() if room) / total
+    def change(self, before: int, after: int) -> None:
+        """Take over that what is free of a device is another amount."""
+        self._free += after - before
+        self._lost += after * self._beyond[after] - before * self._beyond[before]
+
+    @property
+    def part(self) -> float:
+        """The part; 0 when nothing is free."""
+        return self._lost / self._asked / self._free if self._free else 0.0
 
 
 class Meter:
     """Integrals over time, and their means over equal parts of the time until the horizon.
 
+    Whoever changes something lets time pass first (`advance`).
+
     Attributes
     ----------
     held_milli, busy_milli, waiting : int
         Compute held now, compute of leases in use now, and requests in the queue now.
+    end_ms : int
+        When the current part of the time ends; the horizon, behind it.
     """
+
+    __slots__ = ("_part", "busy_milli", "end_ms", "ends_ms", "held_milli", "rows", "totals", "waiting")
 
     def __init__(self, horizon_ms: int, points: int = POINTS) -> None:
         self.held_milli = self.busy_milli = self.waiting = 0
         self.totals = [0, 0, 0]
         self.rows: list[tuple[int, int, int]] = []
         self.ends_ms = [round(horizon_ms * (at + 1) / points) for at in range(points)]
-        self._now_ms = 0
+        self.end_ms = self.ends_ms[0]
+        # what the integrals of this part will be at its end, if nothing changes
         self._part = [0, 0, 0]
 
-    @property
-    def next_end_ms(self) -> int | None:
-        """When the current part of the time ends; None behind the horizon."""
-        return self.ends_ms[len(self.rows)] if len(self.rows) < len(self.ends_ms) else None
+    def hold(self, milli: int, now_ms: int) -> None:
+        """Note that so much more (or less) compute is held from now on."""
+        self.held_milli += milli
+        self._add(0, milli, now_ms)
+
+    def use(self, milli: int, now_ms: int) -> None:
+        """Note that so much more (or less) compute is in use from now on."""
+        self.busy_milli += milli
+        self._add(1, milli, now_ms)
+
+    def queue(self, requests: int, now_ms: int) -> None:
+        """Note that so many more (or fewer) requests wait from now on."""
+        self.waiting += requests
+        self._add(2, requests, now_ms)
+
+    def _add(self, which: int, more: int, now_ms: int) -> None:
+        if now_ms < self.end_ms:  # the last part ends at the horizon, and nothing counts behind it
+            self._part[which] += more * (self.end_ms - now_ms)
 
     def advance(self, now_ms: int) -> bool:
-        """Let time pass, at most to the end of the current part; return whether that was reached."""
-        end = self.next_end_ms
-        if end is None:
+        """Close the current part of the time, if it is over; return whether it was."""
+        if now_ms < self.end_ms or len(self.rows) == len(self.ends_ms):
             return False
-        reached = now_ms >= end
-        passed = (end if reached else now_ms) - self._now_ms
-        if passed > 0:
-            part = self._part
-            part[0] += self.held_milli * passed
-            part[1] += self.busy_milli * passed
-            part[2] += self.waiting * passed
-            self._now_ms += passed
-        if reached:
-            self._close(end)
-        return reached
-
-    def _close(self, end_ms: int) -> None:
         self.rows.append((self._part[0], self._part[1], self._part[2]))
         self.totals = [total + part for total, part in zip(self.totals, self._part, strict=True)]
-        self._part = [0, 0, 0]
+        begins_ms, following = self.end_ms, len(self.rows)
+        if following < len(self.ends_ms):
+            self.end_ms = self.ends_ms[following]
+        width = self.end_ms - begins_ms
+        self._part = [self.held_milli * width, self.busy_milli * width, self.waiting * width]
+        return True
 
     def means(self) -> list[tuple[float, float, float, float]]:
         """Return for each part of the time its end in hours, and mean devices held, in use, and requests."""
@@ -186,6 +206,11 @@ class OwnerTime:
 
     ran_ms: int = 0
     waited_ms: int = 0
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the owner wanted to compute at all."""
+        return self.ran_ms > 0 or self.waited_ms > 0
 
     @property
     def served(self) -> float:

@@ -10,34 +10,37 @@ nothing for the others.
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 
 from jupyter_gpupool.core.errors import InvalidValue
 from jupyter_gpupool.core.leases import Want
+from jupyter_gpupool.sim.quantiles import Quantiles
 from jupyter_gpupool.sim.workload import DAY_MS, MINUTE_MS, Person, Visit, Workload
 
 #: (part of all cells, minutes): how long one runs. Published: p25 2, p50 2, p75 6, p90 20, p95 40, p99 220.
-CELL_MINUTES = ((0.0, 1.0), (0.25, 2.0), (0.5, 2.0), (0.75, 6.0), (0.9, 20.0), (0.95, 40.0), (0.99, 220.0))
+CELL_MINUTES = Quantiles(
+    (0.0, 1.0), (0.25, 2.0), (0.5, 2.0), (0.75, 6.0), (0.9, 20.0), (0.95, 40.0), (0.99, 220.0)
+)
 #: The longest hundredth: a Pareto tail with this exponent up to so many minutes (10 days). Chosen so that the
 #: mean is 19.8 minutes and the tail more than half of the busy time, as published (59 %).
 TAIL_EXPONENT, TAIL_MINUTES = 0.9, 14_400.0
 #: (part of all pauses, minutes): from the end of a cell to the next. Published: 26 % zero, p50 1, p75 3,
 #: p90 7, p95 15; above 10 min 6.5 %, 30 min 3.3 %, 60 min 2.4 %, 8 h 1.1 %, 24 h 0.54 %;
 #: the end is ours (7 days).
-PAUSE_MINUTES = (
+PAUSE_MINUTES = Quantiles(
     *((0.26, 0.0), (0.5, 1.0), (0.75, 3.0), (0.9, 7.0), (0.935, 10.0), (0.95, 15.0), (0.967, 30.0)),
     *((0.976, 60.0), (0.989, 480.0), (0.9946, 1440.0), (1.0, 10_080.0)),
 )
 #: (part of all sessions, cells). Published: p25 9, p50 57, p75 253, p90 904; the ends are ours.
-CELLS = ((0.0, 1.0), (0.25, 9.0), (0.5, 57.0), (0.75, 253.0), (0.9, 904.0), (1.0, 3000.0))
+CELLS = Quantiles((0.0, 1.0), (0.25, 9.0), (0.5, 57.0), (0.75, 253.0), (0.9, 904.0), (1.0, 3000.0))
 #: (part of all sessions, hours that they last). Published: p10 0.4, p25 73, p50 366, p75 634, p90 688.
-SPAN_HOURS = ((0.0, 0.1), (0.1, 0.4), (0.25, 73.0), (0.5, 366.0), (0.75, 634.0), (0.9, 688.0), (1.0, 720))
+SPAN_HOURS = Quantiles(
+    (0.0, 0.1), (0.1, 0.4), (0.25, 73.0), (0.5, 366.0), (0.75, 634.0), (0.9, 688.0), (1.0, 720)
+)
 #: (part, minutes) from the end of a session to the next: pauses above 30 min, published p50 155, p90 54 h.
-AWAY_MINUTES = ((0.0, 30.0), (0.5, 155.0), (0.9, 3240.0), (1.0, 10_080.0))
+AWAY_MINUTES = Quantiles((0.0, 30.0), (0.5, 155.0), (0.9, 3240.0), (1.0, 10_080.0))
 #: How many days of a class, at least half of them, lie behind it when it is looked at first, so that long
 #: sessions are as frequent among those that go on as they would be.
 _BEFORE_DAYS = 60
@@ -120,14 +123,14 @@ class NotebookClass:
         return replace(_rest(visit, -begins), after_ms=round(begun))
 
     def _visit(self, random: Random, *, most_ms: int) -> Visit:
-        after = draw(AWAY_MINUTES, random.random())
+        after = AWAY_MINUTES.at(random.random())
         (size,) = random.choices(tuple(self.sizes), tuple(self.sizes.values()))
         want = Want(compute_milli=size)
         if random.random() < self.idle_sessions:
-            span = draw(SPAN_HOURS, random.random()) * 60
+            span = SPAN_HOURS.at(random.random()) * 60
             return Visit(_ms(after), want, (), stay_ms=_ms(span))
         return Visit(
-            _ms(after), want, _cells(random, most_ms), stay_ms=_ms(draw(PAUSE_MINUTES, random.random()))
+            _ms(after), want, _cells(random, most_ms), stay_ms=_ms(PAUSE_MINUTES.at(random.random()))
         )
 
 
@@ -135,11 +138,11 @@ def _cells(random: Random, most_ms: int) -> tuple[tuple[int, int], ...]:
     """Draw the cells of a session, as far as they could run."""
     cells: list[tuple[int, int]] = []
     at = 0
-    for _ in range(round(draw(CELLS, random.random()))):
-        pause = draw(PAUSE_MINUTES, random.random()) if cells else random.uniform(0, 5)
-        cell = (_ms(pause), max(1, _ms(cell_minutes(random.random()))))
-        cells.append(cell)
-        at += sum(cell)
+    for _ in range(round(CELLS.at(random.random()))):
+        pause = PAUSE_MINUTES.at(random.random()) if cells else random.uniform(0, 5)
+        pause_ms, runs_ms = _ms(pause), max(1, _ms(cell_minutes(random.random())))
+        cells.append((pause_ms, runs_ms))
+        at += pause_ms + runs_ms
         if at > most_ms:
             break
     return tuple(cells)
@@ -157,26 +160,12 @@ def _rest(visit: Visit, passed_ms: int) -> Visit:
 
 def cell_minutes(part: float) -> float:
     """Return how long the cell at a part of all cells runs, minutes: the table, and its Pareto tail."""
-    last, longest = CELL_MINUTES[-1]
+    last, longest = CELL_MINUTES.last
     if part < last:
-        return draw(CELL_MINUTES, part)
+        return CELL_MINUTES.at(part)
     beyond = (part - last) / (1 - last)
     most = 1 - (longest / TAIL_MINUTES) ** TAIL_EXPONENT
     return float(longest * (1 - beyond * most) ** (-1 / TAIL_EXPONENT))
-
-
-def draw(table: Sequence[tuple[float, float]], part: float) -> float:
-    """Read a table of quantiles: between two of them by the logarithm, near zero in proportion."""
-    at = bisect_right(table, (part, math.inf))
-    if at == 0:
-        return table[0][1]
-    if at == len(table):
-        return table[-1][1]
-    (low, below), (high, above) = table[at - 1], table[at]
-    where = (part - low) / (high - low)
-    if below <= 0:
-        return below + where * (above - below)
-    return float(below * (above / below) ** where)
 
 
 def _ms(minutes: float) -> int:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from enum import Enum
 
-from jupyter_gpupool.sim.workload import Person, Visit
+from jupyter_gpupool.sim.measures import OwnerTime
+from jupyter_gpupool.sim.workload import Person
 
 
 class Mood(Enum):
@@ -30,8 +31,10 @@ class Guest:
     ----------
     person : Person
         Who it is.
+    visit : Visit
+        The visit that it is, or that comes next.
     number_of_visit, cell : int
-        Which visit it is, and which of its cells is next (or runs).
+        Which visit that is, and which of its cells is next (or runs).
     epoch : int
         Grows whenever what was planned is void.
     lease_id : str
@@ -50,15 +53,19 @@ class Guest:
         What the pool was told last of the share; None when nothing.
     resumes : bool
         Whether what the next cell needs has to be loaded again.
+    time : OwnerTime
+        How long the cells of its owner, whoever runs them, ran and waited.
     """
 
     __slots__ = (
         *("cell", "epoch", "held", "idle_from_ms", "lease_id", "milli", "mood", "number", "number_of_visit"),
-        *("person", "ran_from_ms", "resumes", "said_busy", "wanted_ms"),
+        *("person", "ran_from_ms", "resumes", "said_busy", "time", "visit", "wanted_ms"),
     )
 
-    def __init__(self, person: Person, number: int) -> None:
+    def __init__(self, person: Person, number: int, time: OwnerTime) -> None:
         self.person = person
+        self.visit = person.visits[0]
+        self.time = time
         self.number = number
         self.number_of_visit = self.cell = self.epoch = self.milli = 0
         self.ran_from_ms = self.idle_from_ms = 0
@@ -71,15 +78,13 @@ class Guest:
     def __lt__(self, other: Guest) -> bool:
         return self.number < other.number
 
-    @property
-    def visit(self) -> Visit:
-        """The visit that it is, or that comes next."""
-        return self.person.visits[self.number_of_visit]
-
-    @property
-    def has_next(self) -> bool:
-        """Whether there is another visit after this one."""
-        return self.number_of_visit + 1 < len(self.person.visits)
+    def go_on(self) -> bool:
+        """Turn to the visit after this one; return whether there is any."""
+        following = self.number_of_visit + 1
+        if following == len(self.person.visits):
+            return False
+        self.number_of_visit, self.visit = following, self.person.visits[following]
+        return True
 
     @property
     def following(self) -> tuple[int, int] | None:

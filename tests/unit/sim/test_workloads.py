@@ -16,7 +16,6 @@ from jupyter_gpupool.sim.notebook_class import (
     TAIL_MINUTES,
     NotebookClass,
     cell_minutes,
-    draw,
 )
 from jupyter_gpupool.sim.pools import CORES_PER_GPU, openb_pool, parse_pool
 from jupyter_gpupool.sim.workload import DAY_MS, HOUR_MS, batch, faster, once, openb_workload
@@ -79,8 +78,8 @@ def test_the_tables_are_read_at_what_was_published() -> None:
     assert [cell_minutes(part) for part in (0.25, 0.75, 0.9, 0.95)] == [2, 6, 20, 40]
     assert cell_minutes(0.99) == pytest.approx(220)
     assert cell_minutes(1) == pytest.approx(TAIL_MINUTES)
-    assert [draw(PAUSE_MINUTES, part) for part in (0, 0.1, 0.26, 0.5, 0.9, 1)] == [0, 0, 0, 1, 7, 10_080]
-    assert draw(CELLS, 0.5) == 57
+    assert [PAUSE_MINUTES.at(part) for part in (0, 0.1, 0.26, 0.5, 0.9, 1)] == [0, 0, 0, 1, 7, 10_080]
+    assert CELLS.at(0.5) == 57
     parts = [at / 20_000 for at in range(20_000)]
     lengths = [cell_minutes(part) for part in parts]
     assert lengths == sorted(lengths)
