@@ -96,9 +96,11 @@ def run_all(tally: Tally, python: str, scratch: Path) -> None:
     for target in ("lint", "types", "contracts", "front-end"):
         tally.check(f"make {target}", partial(shell, "make", target, environment=environment))
     tally.check("the front end's lock names no registry", lockfile_names_no_host)
+    pytest = [str(venv / "bin" / "python"), "-m", "pytest", "-q", "--junitxml={}", "-m"]
     for name, arguments in (
         ("make test", ["make", "test", "ARGS=-q --junitxml={}"]),
-        ("slow tests", [str(venv / "bin" / "python"), "-m", "pytest", "-q", "-m", "slow", "--junitxml={}"]),
+        ("slow tests side by side", [*pytest, "slow and beside", "-n", "2"]),
+        ("slow tests one by one", [*pytest, "slow and not beside"]),
     ):
         report = scratch / f"{name.replace(' ', '-')}.xml"
         command = [argument.format(report) for argument in arguments]

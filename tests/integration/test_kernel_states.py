@@ -14,7 +14,7 @@ from tests.kernel_states import State, states
 
 ADAPTER = Path(__file__).resolve().parents[2] / "benchmarks" / "state_adapter.py"
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.beside]
 
 
 def call(directory: Path, verb: str, *files: Path) -> str:

@@ -14,7 +14,7 @@ from tests.support.notebook import Cell, notebook
 
 NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.beside, pytest.mark.timeout(600)]
 
 
 def cells_of(name: str) -> list[str]:
