@@ -1,4 +1,5 @@
-"""Where snapshots are kept: chunks by content, in packs, under signed manifests.
+"""Where snapshots are kept: chunks by what is in them, in packs, under signed manifests.
 
-Rule of this package: it knows bytes, never objects; nothing is visible before it is whole and on the disk.
+Rules of this package: nothing that was saved is ever written over; what is half there is invisible; every
+byte that is read is checked against the manifest's signature, or against a hash below it.
 """

@@ -1,0 +1,309 @@
+"""Reading one snapshot.
+
+Rules of this module: nothing is given out that was not compared with its hash, but for what is mapped;
+nothing of the snapshot is executed.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from types import TracebackType
+from typing import NamedTuple, NoReturn, Self
+
+import zstandard
+
+from jupyter_gpupool.state.errors import Cancelled, SnapshotDamaged
+from jupyter_gpupool.state.model import Details, Manifest, Segment
+from jupyter_gpupool.state.store.files import Cancel, Source
+from jupyter_gpupool.state.store.formats import PAGE_BYTES, Codec, digest, shown, unpack_details
+from jupyter_gpupool.state.store.index import Location, pack_path
+from jupyter_gpupool.state.store.shelf import Shelf, cores
+
+#: Up to this many bytes are read without threads.
+INLINE_BYTES = 1024 * 1024
+#: Chunks of a stream that are read ahead.
+AHEAD_CHUNKS = 2
+
+
+class Run(NamedTuple):
+    """A stretch of a file of this machine that can be mapped.
+
+    Attributes
+    ----------
+    path : str
+        The file.
+    offset : int
+        Where it begins: on a page.
+    nbytes : int
+        Its length; only that of the last run is not a multiple of a page.
+    """
+
+    path: str
+    offset: int
+    nbytes: int
+
+
+class Reader:
+    """Reads one snapshot; a context manager.
+
+    Parameters
+    ----------
+    shelf : Shelf
+        The owner's part of the store.
+    manifest : Manifest
+        The outside of the snapshot.
+    trusted : bool
+        Whether one of the owner's keys signed it.
+    """
+
+    def __init__(self, shelf: Shelf, manifest: Manifest, trusted: bool) -> None:
+        self.manifest, self.trusted = manifest, trusted
+        self._shelf = shelf
+        self._sources: dict[str, Source] = {}
+        self._mutex = threading.Lock()
+        self._local = threading.local()
+
+    def details(self) -> Details:
+        """Return the inside of the snapshot."""
+        return unpack_details(self.read(self.manifest.details), self.manifest)
+
+    def read(self, chunks: Sequence[bytes]) -> bytes:
+        """Return the bytes of some chunks."""
+        target = bytearray(sum(self._place(chunk).nbytes for chunk in chunks))
+        self.read_into(chunks, target)
+        return bytes(target)
+
+    def read_into(
+        self,
+        chunks: Sequence[bytes],
+        target: bytearray | memoryview,
+        *,
+        progress: Callable[[int], None] | None = None,
+        cancel: Cancel | None = None,
+    ) -> None:
+        """Fill memory with chunks, several at a time, and compare each with its hash.
+
+        Parameters
+        ----------
+        chunks : sequence of bytes
+            Their ids, in order.
+        target : writable contiguous buffer
+            Exactly as long as they are together.
+        progress : callable, optional
+            Called, by any thread, with the number of bytes of a chunk that is there.
+        cancel : callable, optional
+            Asked before each chunk by the thread that called.
+
+        Raises
+        ------
+        SnapshotDamaged
+            If a chunk is missing, or is not what was saved.
+        Cancelled
+            If ``cancel`` said so.
+        """
+        view = memoryview(target).cast("B")
+        jobs = list(self._jobs(chunks, view))
+        if len(view) <= INLINE_BYTES or len(jobs) < 2 or cores() == 1:
+            for chunk, place, part in jobs:
+                _stop_if(cancel)
+                self._fetch(chunk, place, part, progress)
+            return
+        with _pool() as pool:
+            work = [pool.submit(self._fetch, *job, progress) for job in jobs]
+            for future in work:
+                _stop_if(cancel)
+                future.result()
+
+    def check(self, chunks: Sequence[bytes]) -> None:
+        """Compare chunks with their hashes, and keep none of them."""
+        for chunk in chunks:
+            place = self._place(chunk)
+            self._fetch(chunk, place, memoryview(bytearray(place.nbytes)), None)
+
+    def stream(self, segments: Sequence[Segment]) -> io.BufferedReader:
+        """Return segments of the stream of objects as one file that is read from its beginning."""
+        chunks = [chunk for segment in segments for chunk in segment.chunks]
+        return io.BufferedReader(_ChunkFile(self, chunks), 128 * 1024)
+
+    def runs(self, chunks: Sequence[bytes]) -> list[Run] | None:
+        """Return where chunks can be mapped from; None where they cannot be.
+
+        They can where they lie raw and on pages in files of this machine. What is mapped is not compared with
+        its hash: `check` does that, and reads everything. Who maps a file holds a shared `flock` on it for as
+        long, or its chunks may be taken from under the map when the snapshot is forgotten.
+        """
+        runs: list[Run] = []
+        for number, chunk in enumerate(chunks):
+            place = self._place(chunk)
+            path = self._shelf.files.local_path(pack_path(place.pack))
+            last = number == len(chunks) - 1
+            if path is None or place.codec != Codec.RAW or place.offset % PAGE_BYTES:
+                return None
+            if not last and place.nbytes % PAGE_BYTES:
+                return None
+            if runs and runs[-1].path == path and runs[-1].offset + runs[-1].nbytes == place.offset:
+                runs[-1] = runs[-1]._replace(nbytes=runs[-1].nbytes + place.nbytes)
+            else:
+                runs.append(Run(path, place.offset, place.nbytes))
+        return runs
+
+    def close(self) -> None:
+        """Close the files that were read."""
+        with self._mutex:
+            for source in self._sources.values():
+                source.close()
+            self._sources = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _jobs(
+        self, chunks: Sequence[bytes], view: memoryview
+    ) -> Iterator[tuple[bytes, Location, memoryview]]:
+        at = 0
+        for chunk in chunks:
+            place = self._place(chunk)
+            yield chunk, place, view[at : at + place.nbytes]
+            at += place.nbytes
+        if at != len(view):
+            raise SnapshotDamaged(
+                f"The snapshot {shown(self.manifest)} is damaged: {at:,} bytes are there where "
+                f"{len(view):,} were saved.",
+                hint=_OLDER,
+            )
+
+    def _place(self, chunk: bytes) -> Location:
+        place = self._shelf.index.get(chunk)
+        if place is None:
+            self._shelf.refresh()
+            place = self._shelf.index.get(chunk)
+        if place is None:
+            self._damaged(chunk, "is in no pack", "; ".join(self._shelf.index.damaged.values()))
+        return place
+
+    def _fetch(
+        self, chunk: bytes, place: Location, target: memoryview, progress: Callable[[int], None] | None
+    ) -> None:
+        try:
+            self._load(place, target)
+        except FileNotFoundError:  # it was moved to another pack meanwhile, or is gone
+            self._shelf.refresh()
+            place = self._place(chunk)
+            try:
+                self._load(place, target)
+            except FileNotFoundError:
+                self._damaged(chunk, f"is missing: the pack {place.pack} is gone")
+        except EOFError:
+            self._damaged(chunk, f"is missing: the pack {place.pack} was cut")
+        except zstandard.ZstdError as error:
+            self._damaged(chunk, f"cannot be read at byte {place.offset} of the pack {place.pack} ({error})")
+        if digest(target) != chunk:
+            self._damaged(chunk, f"is not what was saved, at byte {place.offset} of the pack {place.pack}")
+        if progress is not None:
+            progress(len(target))
+
+    def _load(self, place: Location, target: memoryview) -> None:
+        source = self._source(place.pack)
+        if place.codec == Codec.RAW:
+            source.read_into(place.offset, target)
+            return
+        packed = bytearray(place.stored)
+        source.read_into(place.offset, memoryview(packed))
+        with self._decompressor().stream_reader(packed) as unpacked:
+            done = 0
+            while done < len(target) and (n := unpacked.readinto(target[done:])):
+                done += n
+
+    def _source(self, pack: str) -> Source:
+        with self._mutex:
+            source = self._sources.get(pack)
+            if source is None:
+                source = self._sources[pack] = self._shelf.files.open(pack_path(pack))
+            return source
+
+    def _decompressor(self) -> zstandard.ZstdDecompressor:
+        made: zstandard.ZstdDecompressor | None = getattr(self._local, "decompressor", None)
+        if made is None:
+            made = self._local.decompressor = zstandard.ZstdDecompressor()
+        return made
+
+    def _damaged(self, chunk: bytes, what: str, more: str = "") -> NoReturn:
+        raise SnapshotDamaged(
+            f"The snapshot {shown(self.manifest)} is damaged: its chunk {chunk.hex()[:16]} {what}."
+            + (f" {more}" if more else ""),
+            hint=_OLDER,
+        )
+
+
+class _ChunkFile(io.RawIOBase):
+    """Chunks one after the other, as a file; some are read ahead."""
+
+    def __init__(self, reader: Reader, chunks: Sequence[bytes]) -> None:
+        self._reader = reader
+        self._left = deque(chunks)
+        self._ahead: deque[Future[bytes] | bytes] = deque()
+        self._pool: ThreadPoolExecutor | None = None
+        self._current = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, target: memoryview) -> int:  # type: ignore[override]
+        while not self._current:
+            if not (self._left or self._ahead):
+                return 0
+            self._current = memoryview(self._next())
+        view = memoryview(target).cast("B")
+        n = min(len(view), len(self._current))
+        view[:n] = self._current[:n]
+        self._current = self._current[n:]
+        return n
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool = None
+        super().close()
+
+    def _next(self) -> bytes:
+        while self._left and len(self._ahead) <= AHEAD_CHUNKS:
+            self._ahead.append(self._begin(self._left.popleft()))
+        first = self._ahead.popleft()
+        return first.result() if isinstance(first, Future) else first
+
+    def _begin(self, chunk: bytes) -> Future[bytes] | bytes:
+        if self._pool is None and not self._left and not self._ahead:
+            return self._reader.read([chunk])
+        try:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(cores(), "gpupool-read")
+            return self._pool.submit(self._reader.read, [chunk])
+        except RuntimeError:  # while the interpreter ends no thread can be started
+            return self._reader.read([chunk])
+
+
+@contextmanager
+def _pool() -> Iterator[ThreadPoolExecutor]:
+    pool = ThreadPoolExecutor(cores(), "gpupool-read")
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _stop_if(cancel: Cancel | None) -> None:
+    if cancel is not None and cancel():
+        raise Cancelled("The restore was stopped; nothing was changed.")
+
+
+_OLDER = "Restore an older snapshot."
