@@ -1,0 +1,41 @@
+"""The recipes of this package: which type is taken apart by which function.
+
+Rule of this module: types are named, never imported, and what takes them apart is imported with them.
+"""
+
+from __future__ import annotations
+
+import mmap
+from array import array as arrays_of_array
+from typing import TYPE_CHECKING
+
+from jupyter_gpupool.state.memory import arrays, buffers, mapped, storages, tensors
+from jupyter_gpupool.state.recipes.registry import Recipe, recipe_for
+
+if TYPE_CHECKING:
+    from jupyter_gpupool.state.recipes.registry import Reducer
+
+
+def _recipe(module: str, qualname: str, reduce: Reducer) -> Recipe:
+    """Return a recipe for a type and those derived from it, however they are pickled otherwise."""
+    return Recipe(module=module, qualname=qualname, reduce=reduce, subclasses=True, regardless=True)
+
+
+#: All recipes for what looks at memory; a later one for the same type counts.
+RECIPES: list[Recipe] = [
+    recipe_for(memoryview, buffers.reduce_memoryview),
+    recipe_for(arrays_of_array, buffers.reduce_array),
+    recipe_for(buffers.ARRAY_TYPE, buffers.reduce_array_type),
+    recipe_for(buffers.POINTER_TYPE, buffers.reduce_pointer_type),
+    *(
+        _recipe("_ctypes", name, buffers.reduce_ctypes)
+        for name in ("Array", "Structure", "Union", "_SimpleCData")
+    ),
+    recipe_for(mmap.mmap, mapped.reduce_mmap),
+    _recipe("numpy", "ndarray", arrays.reduce_array),
+    _recipe("torch", "UntypedStorage", storages.reduce_storage),
+    _recipe("torch.storage", "TypedStorage", storages.reduce_typed),
+    _recipe("torch", "Tensor", tensors.reduce_tensor),
+    _recipe("torch.optim.optimizer", "Optimizer", tensors.reduce_optimizer),
+    _recipe("torch", "Generator", tensors.reduce_generator),
+]
