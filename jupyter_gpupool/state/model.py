@@ -140,6 +140,8 @@ class Details(msgspec.Struct, frozen=True, kw_only=True):
         For each region number that the stream speaks of: its root, and where it begins in it.
     sections : list of str
         What of the process is in the stream after the variables.
+    partial : bool
+        True when only some of the variables were to be saved: the others stay when it is restored.
     """
 
     variables: list[Variable]
@@ -147,6 +149,7 @@ class Details(msgspec.Struct, frozen=True, kw_only=True):
     roots: list[Root]
     offsets: list[tuple[int, int]] = []
     sections: list[str] = []
+    partial: bool = False
 
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True):

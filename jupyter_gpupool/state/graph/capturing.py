@@ -21,6 +21,8 @@ class Capturing(Protocol):
     """The namespace: functions whose globals it is get those of the restored one."""
     roots: RootTable
     """Memory that arrays and tensors look at."""
+    notes: dict[str, Any]
+    """What reducers remember from one value to the next, each under a key of its own."""
 
     def lose(self, value: Any, reason: str, hint: str = "") -> Reduced:
         """Save a marker in place of a value, and report it; return what the reducer must return."""

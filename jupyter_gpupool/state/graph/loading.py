@@ -27,11 +27,20 @@ class Loading(Protocol):
     def lost(self, type_name: str, reason: str, hint: str = "") -> Any:
         """Return a marker in place of a value that cannot be made again, and report it."""
 
+    def lost_class(self, type_name: str, reason: str, hint: str = "") -> Any:
+        """Return a marker in place of a class that cannot be made again, and report it."""
+
+    def broken(self, value: Any, reason: str) -> None:
+        """Report a value that is there, but only half made: a marker takes its place."""
+
     def note(self, value: Any, kind: FindingKind, reason: str, hint: str = "") -> None:
         """Report something about a value that was made again."""
 
     def later(self, work: Callable[[], None]) -> None:
         """Do something when all objects are there, still aside of the namespace."""
+
+    def afterwards(self, work: Callable[[], None]) -> None:
+        """Do something when the namespace has the restored values, and what made them is gone."""
 
 
 LOADING: ContextVar[Loading] = ContextVar("loading")

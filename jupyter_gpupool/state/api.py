@@ -1,0 +1,136 @@
+"""The public functions of snapshots.
+
+Rule of this module: it puts the parts together; each of them can be used without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from jupyter_gpupool.state import restoring
+from jupyter_gpupool.state.graph.putting import Wish
+from jupyter_gpupool.state.report import Report
+from jupyter_gpupool.state.saving import Job
+from jupyter_gpupool.state.snapshot import Snapshot
+from jupyter_gpupool.state.store.opening import open_store
+from jupyter_gpupool.state.ticking import Ticker
+
+if TYPE_CHECKING:
+    from jupyter_gpupool.state.store.store import Store
+
+#: Called with the bytes that are done, all of them, and what is being done.
+Progress = Callable[[int, int, str], None]
+#: Asked often; True stops what is going on.
+Cancel = Callable[[], bool]
+
+
+def capture(
+    namespace: dict[str, Any],
+    *,
+    store: Store | None = None,
+    name: str = "",
+    note: str = "",
+    notebook: str = "",
+    kernel: str = "",
+    hostname: str = "",
+    only: Collection[str] | None = None,
+    skip: Collection[str] | None = None,
+    sections: bool = True,
+    automatic: bool = False,
+    progress: Progress | None = None,
+    cancel: Cancel | None = None,
+) -> Snapshot:
+    """Save a namespace.
+
+    Parameters
+    ----------
+    namespace : dict
+        The namespace, such as ``globals()`` of a notebook.
+    store : Store, optional
+        Where to save it; by default that of this user.
+    name, note, notebook, kernel, hostname : str, optional
+        What is said of it in lists.
+    only, skip : collection of str, optional
+        Names to save, and names to leave out.
+    sections : bool, optional
+        Whether what of the process belongs to it is saved too: random numbers, working directory, history.
+    automatic : bool, optional
+        Whether nobody asked for it by name: such snapshots are let go first.
+    progress : callable, optional
+        Called with the bytes that are done, all of them, and what is being done.
+    cancel : callable, optional
+        Asked often; when it says True, `Cancelled` is raised and nothing is saved.
+
+    Returns
+    -------
+    Snapshot
+        The saved namespace; its report says what could not be saved, and why.
+
+    Raises
+    ------
+    CaptureFailed
+        If nothing could be saved.
+    StoreFull, StoreUnavailable
+        If the store cannot take it.
+    Cancelled
+        If ``cancel`` said so.
+    """
+    job = Job(namespace, only=only, skip=skip, sections=sections)
+    label = dict(
+        name=name, note=note, notebook=notebook, kernel=kernel, hostname=hostname, automatic=automatic
+    )
+    return job.save(store or open_store(), label, Ticker(progress, cancel, "checkpoint"))
+
+
+def restore(
+    snapshot: Snapshot,
+    namespace: dict[str, Any],
+    *,
+    only: Collection[str] | None = None,
+    prefix: str = "",
+    map_device: Mapping[str, str] | Callable[[str], str] | None = None,
+    lazy: bool = False,
+    trust: bool = False,
+    progress: Progress | None = None,
+    cancel: Cancel | None = None,
+) -> Report:
+    """Put a snapshot back into a namespace.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        What was saved.
+    namespace : dict
+        The live namespace: it becomes that of the snapshot, and names made since are removed.
+    only : collection of str, optional
+        Names to restore; all others stay as they are.
+    prefix : str, optional
+        Put before every name; nothing that is there changes, and restored functions see what came with them.
+    map_device : mapping or callable, optional
+        Where values of a device go: ``{"cuda:0": "cpu"}``.
+    lazy : bool, optional
+        Map large arrays from the store instead of reading them.
+    trust : bool, optional
+        Restore it although this owner's key did not sign it: it runs whatever it holds.
+    progress, cancel : callable, optional
+        As for `capture`.
+
+    Returns
+    -------
+    Report
+        What came back, and what did not.
+
+    Raises
+    ------
+    RestoreFailed, SnapshotDamaged, NotTrusted, IncompatibleSnapshot, Cancelled
+        If it was not restored: the namespace is exactly as it was.
+    """
+    wish = Wish(namespace=namespace, only=only, prefix=prefix)
+    place = map_device if callable(map_device) or map_device is None else _mapped(map_device)
+    ticker = Ticker(progress, cancel, "restore")
+    return restoring.put_back(snapshot, wish, ticker, place=place, lazy=lazy, trust=trust)
+
+
+def _mapped(devices: Mapping[str, str]) -> Callable[[str], str]:
+    return lambda device: devices.get(device, devices.get(device.partition(":")[0], device))

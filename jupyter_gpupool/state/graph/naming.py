@@ -1,0 +1,37 @@
+"""How types and errors are named to people.
+
+Rule of this module: nothing here runs code of the value that it speaks of.
+"""
+
+from __future__ import annotations
+
+_LONGEST_REASON = 300
+
+
+def name_of(kind: type) -> str:
+    """Return a type with its module, but for builtins and the notebook."""
+    try:
+        module, name = type.__getattribute__(kind, "__module__"), type.__getattribute__(kind, "__qualname__")
+    except AttributeError:
+        return "object"
+    plain = not isinstance(module, str) or module in ("builtins", "__main__")
+    return str(name) if plain else f"{module}.{name}"
+
+
+def type_name_of(value: object) -> str:
+    """Return the name of a value's type; a class or a function is named itself."""
+    if isinstance(value, type):
+        return f"class {name_of(value)}"
+    return name_of(type(value))
+
+
+def reason_of(error: BaseException) -> str:
+    """Return an error as a clause."""
+    try:
+        text = str(error).strip().rstrip(".")
+    except Exception as broken:
+        text = f"its message raised {type(broken).__name__}"
+    text = " ".join(text.split())
+    if len(text) > _LONGEST_REASON:
+        text = f"{text[:_LONGEST_REASON]}…"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

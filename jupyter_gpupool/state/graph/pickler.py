@@ -1,0 +1,198 @@
+"""The capture of a namespace: one pickler, one memo, one dump after another.
+
+Rules of this module: what a class says of itself is asked inside a guard, so that a value that cannot be
+saved costs itself; deep structures are told by `Deep`, and captured anew on a larger stack.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from jupyter_gpupool.state.graph import known, lost
+from jupyter_gpupool.state.graph.naming import name_of, reason_of, type_name_of
+from jupyter_gpupool.state.graph.usual import Singletons, guarded, needs_no_guard, take_apart
+from jupyter_gpupool.state.model import FindingKind
+from jupyter_gpupool.state.recipes.registry import Recipe, Reduced, Registry
+
+if TYPE_CHECKING:
+    from jupyter_gpupool.state.graph.stream import Pieces
+    from jupyter_gpupool.state.memory.roots import RootTable
+
+#: How often a value is asked again that another thread changed meanwhile.
+_TRIES = 3
+How = Callable[[Any], Any]
+
+
+class Deep(Exception):
+    """Raised when a structure is too deep for the stack, or a value's own code never ends."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__("the structure is deeper than the stack")
+        self.value = value
+
+
+class Remark:
+    """Something to be reported of a value; where it is, is looked for when the dump has ended."""
+
+    __slots__ = ("hint", "kind", "reason", "value", "variable")
+
+    def __init__(self, value: Any, kind: FindingKind, reason: str, hint: str, variable: str) -> None:
+        self.value, self.kind, self.reason, self.hint, self.variable = value, kind, reason, hint, variable
+
+
+class _Plain(pickle.Pickler):
+    """The pickler of C, with a place for an override of its own."""
+
+
+class Capture:
+    """One capture that is going on: what reducers are given.
+
+    Parameters
+    ----------
+    namespace : dict
+        The namespace that is captured.
+    registry : Registry
+        Which recipe is for which type.
+    roots : RootTable
+        Memory that arrays and tensors look at.
+    pieces : Pieces
+        Takes the stream.
+    hopeless : dict of int to object
+        Values whose own code never ends, by id.
+    slow : bool
+        Use the pickler that is written in Python, which no stack limits.
+    """
+
+    def __init__(
+        self,
+        namespace: dict[str, Any],
+        registry: Registry,
+        roots: RootTable,
+        pieces: Pieces,
+        *,
+        hopeless: dict[int, Any] | None = None,
+        slow: bool = False,
+    ) -> None:
+        self.namespace = namespace
+        self.roots = roots
+        self.notes: dict[str, Any] = {}
+        self.remarks: list[Remark] = []
+        self.variable = ""
+        self._registry = registry
+        self._singletons = Singletons()
+        self._hopeless = {} if hopeless is None else hopeless
+        self._how: dict[type, How | None] = {}
+        live = known.here(namespace)
+        self._pickler: Any = (_InPython if slow else _Plain)(pieces, 5)
+        self._pickler.reducer_override = self._override()
+        pieces.write(known.preamble(list(live)))
+        self._pickler.memo = known.memo(live)
+        self.dump = self._pickler.dump
+
+    def lose(self, value: Any, reason: str, hint: str = "") -> Reduced:
+        """Save a marker in place of a value, and report it."""
+        self.note(value, FindingKind.NOT_SAVED, reason, hint)
+        if isinstance(value, type):
+            return lost.lost_class, (name_of(value), reason, hint)
+        return lost.marker, (type_name_of(value), reason, hint)
+
+    def note(self, value: Any, kind: FindingKind, reason: str, hint: str = "") -> None:
+        """Report something about a value."""
+        self.remarks.append(Remark(value, kind, reason, hint, self.variable))
+
+    def modules(self) -> set[str]:
+        """Return the top-level modules of the types that were met."""
+        found = {getattr(kind, "__module__", None) for kind in self._how}
+        return {module.partition(".")[0] for module in found if isinstance(module, str)} - {"__main__"}
+
+    def _override(self) -> How:
+        """Return what the pickler asks about every value that is not a builtin one."""
+        how, classify = self._how, self._classify
+
+        def override(value: Any) -> Any:
+            kind = type(value)
+            try:
+                found = how[kind]
+            except KeyError:
+                found = classify(kind)
+            return NotImplemented if found is None else found(value)
+
+        return override
+
+    def _classify(self, kind: type) -> How | None:
+        found = self._how[kind] = self._way(kind)
+        return found
+
+    def _way(self, kind: type) -> How | None:
+        recipe = self._registry.reducer(kind)
+        if recipe is not None:
+            return lambda value: self._asked(value, lambda: recipe(value, self))
+        names = self._singletons.of(kind)
+        if names:
+            return lambda value: self._singleton(value, names)
+        if needs_no_guard(kind):
+            return None
+        return self._usual
+
+    def _singleton(self, value: Any, names: dict[int, tuple[str, str]]) -> Any:
+        name = names.get(id(value))
+        return self._usual(value) if name is None else (known.named, name)
+
+    def _usual(self, value: Any) -> Any:
+        return self._asked(value, lambda: take_apart(value))
+
+    def _asked(self, value: Any, ask: Callable[[], Reduced | None]) -> Any:
+        """Ask for a value's parts; what fails becomes a marker."""
+        if id(value) in self._hopeless:
+            return self.lose(value, "its own code never ends (RecursionError)")
+        for left in reversed(range(_TRIES)):
+            try:
+                reduced = ask()
+                if reduced is None:
+                    return self._by_itself(value)
+                if reduced[0] is lost.marker or reduced[0] is lost.lost_class:
+                    return reduced
+                return guarded(reduced)
+            except RecursionError as error:
+                raise Deep(value) from error
+            except MemoryError:
+                raise
+            except Exception as error:
+                if left and isinstance(error, RuntimeError) and "during iteration" in str(error):
+                    continue
+                return self.lose(value, _reason(value, error))
+        return self.lose(value, "another thread kept changing it")
+
+    def _by_itself(self, value: Any) -> Any:
+        """Leave a function or class to the pickler, which names it; all else is taken apart."""
+        if isinstance(value, type) or callable(value) and hasattr(value, "__qualname__"):
+            return NotImplemented
+        return guarded(take_apart(value))
+
+
+def _reason(value: Any, error: Exception) -> str:
+    text = str(error)
+    if isinstance(error, TypeError) and text.startswith(("cannot pickle", "can't pickle", "Can't pickle")):
+        return f"{type_name_of(value)} cannot be pickled, and there is no recipe for it"
+    if isinstance(error, TypeError) and text.startswith("it"):
+        return text
+    return f"saving it failed: {reason_of(error)}"
+
+
+class _InPython(pickle._Pickler):  # type: ignore[misc,name-defined]
+    """The pickler of the standard library in Python: slower, and as deep as there is memory."""
+
+    reducer_override: How
+
+
+RECIPES = (
+    Recipe(
+        module="jupyter_gpupool.state.graph.lost",
+        qualname="Lost",
+        reduce=lambda value, capturing: capturing.lose(value, *lost.loss_of(value)[1:]),
+        subclasses=True,
+        kind=lost.Lost,
+    ),
+)

@@ -1,0 +1,187 @@
+"""Taking a namespace: the pass over its objects, and then over the memory that they look at.
+
+Rules of this module: the pass over the objects is one moment for threads of Python; memory is written after
+it. The stream is: what of the process comes first, the definitions, one dump for each variable, the rest of
+the process.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import FunctionType, ModuleType
+from typing import Any
+
+from jupyter_gpupool.state.errors import CaptureFailed
+from jupyter_gpupool.state.graph import deep, paths, threads
+from jupyter_gpupool.state.graph.naming import type_name_of
+from jupyter_gpupool.state.graph.pickler import Capture, Deep
+from jupyter_gpupool.state.graph.stream import Pieces, Put
+from jupyter_gpupool.state.graph.summary import summary_of
+from jupyter_gpupool.state.memory.roots import RootTable
+from jupyter_gpupool.state.model import Finding, Segment, Variable
+from jupyter_gpupool.state.recipes.registry import Registry
+
+#: How often a namespace is taken again that other threads change meanwhile.
+_TRIES = 3
+#: How many values whose own code never ends are met before the larger stack is tried.
+_ENDLESS = 4
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wanted:
+    """What is taken.
+
+    Attributes
+    ----------
+    namespace : dict
+        The namespace.
+    names : list of str
+        Which of its names.
+    first, last : sequence of (str, object)
+        Sections of the process, before the definitions and after the variables.
+    """
+
+    namespace: dict[str, Any]
+    names: list[str]
+    first: Sequence[tuple[str, Any]] = ()
+    last: Sequence[tuple[str, Any]] = ()
+
+
+@dataclass(kw_only=True, slots=True)
+class Taken:
+    """What was taken: the objects are in the stream, the memory is still to be written."""
+
+    segments: list[Segment]
+    variables: list[Variable]
+    roots: RootTable
+    findings: list[Finding]
+    stream_bytes: int = 0
+    modules: set[str] = field(default_factory=set)
+    keep: list[Any] = field(default_factory=list)
+
+
+def is_definition(value: Any) -> bool:
+    """Tell whether a value is code, which others need when they are made again."""
+    return isinstance(value, FunctionType | ModuleType | type)
+
+
+def take(wanted: Wanted, registry: Registry, put: Put, tick: Callable[[str], None] | None = None) -> Taken:
+    """Take a namespace.
+
+    Parameters
+    ----------
+    wanted : Wanted
+        What is taken.
+    registry : Registry
+        Which recipe is for which type.
+    put : callable
+        Takes bytes into the store.
+    tick : callable, optional
+        Called with the name of each variable before it is taken; may raise to stop.
+
+    Raises
+    ------
+    CaptureFailed
+        If other threads change the namespace all the time.
+    """
+    registry.refresh()
+    one = _Pass(wanted, registry, put, tick)
+    for _ in range(_TRIES):
+        try:
+            return one.run()
+        except RuntimeError as error:
+            if "during iteration" not in str(error) and "mutated" not in str(error):
+                raise
+            last = error
+    raise CaptureFailed(
+        f"The namespace could not be saved: other threads changed it while it was looked at ({last}).",
+        hint="Stop the threads that work on its containers, or wait for them, and take it again.",
+    ) from last
+
+
+class _Pass:
+    """Passes over the objects until one gets through."""
+
+    def __init__(
+        self, wanted: Wanted, registry: Registry, put: Put, tick: Callable[[str], None] | None
+    ) -> None:
+        self._wanted, self._registry, self._put, self._tick = wanted, registry, put, tick
+        self._hopeless: dict[int, Any] = {}
+
+    def run(self) -> Taken:
+        for _ in range(_ENDLESS):
+            try:
+                return self._once(slow=False)
+            except Deep as error:
+                if not deep.never_ends(error.value, self._registry):
+                    break
+                self._hopeless[id(error.value)] = error.value
+            except RecursionError:
+                break
+        return deep.on_large_stack(self._once)
+
+    def _once(self, slow: bool) -> Taken:
+        with threads.one_moment() as alone, _no_collection():
+            pieces = Pieces(self._put, held=not alone)
+            roots = RootTable()
+            capture = Capture(
+                self._wanted.namespace, self._registry, roots, pieces, hopeless=self._hopeless, slow=slow
+            )
+            variables = self._dump(capture, pieces)
+        segments = pieces.finish()
+        findings = paths.findings(capture.remarks, self._wanted.namespace, self._wanted.names)
+        return Taken(
+            segments=segments,
+            variables=variables,
+            roots=roots,
+            findings=findings,
+            stream_bytes=pieces.nbytes,
+            modules=capture.modules(),
+            keep=[capture],
+        )
+
+    def _dump(self, capture: Capture, pieces: Pieces) -> list[Variable]:
+        wanted, namespace = self._wanted, self._wanted.namespace
+        capture.variable = "(process)"
+        capture.dump(list(wanted.first))
+        capture.variable = ""
+        names = [name for name in wanted.names if name in namespace]
+        capture.dump([(name, namespace[name]) for name in names if is_definition(namespace[name])])
+        pieces.end_variable()
+        variables = [self._variable(name, namespace[name], capture, pieces) for name in names]
+        for section in wanted.last:
+            capture.variable = f"({section[0]})"
+            capture.dump(section)
+        return variables
+
+    def _variable(self, name: str, value: Any, capture: Capture, pieces: Pieces) -> Variable:
+        if self._tick is not None:
+            self._tick(name)
+        capture.variable = name
+        before = _bytes(capture.roots)
+        capture.dump(value)
+        return Variable(
+            name=name,
+            type_name=type_name_of(value),
+            summary=summary_of(value),
+            nbytes=_bytes(capture.roots) - before,
+            digest=pieces.end_variable(),
+        )
+
+
+def _bytes(roots: RootTable) -> int:
+    return getattr(roots, "nbytes", 0)
+
+
+class _no_collection:  # noqa: N801 (used as a function)
+    """Leaves cyclic garbage alone for a moment: looking for it costs more than the pass."""
+
+    def __enter__(self) -> None:
+        self._was = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *error: object) -> None:
+        if self._was:
+            gc.enable()

@@ -1,0 +1,115 @@
+"""One restore: what differs here is said first, then everything is made aside, then the names change.
+
+Rule of this module: whatever goes wrong is raised as `RestoreFailed`, and has changed nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any
+
+from jupyter_gpupool.state.errors import RestoreFailed, StateError
+from jupyter_gpupool.state.graph import packages
+from jupyter_gpupool.state.graph.naming import reason_of
+from jupyter_gpupool.state.graph.putting import Put, Putting, Wish
+from jupyter_gpupool.state.memory.regions import Regions
+from jupyter_gpupool.state.model import Details, Finding
+from jupyter_gpupool.state.report import Report
+from jupyter_gpupool.state.snapshot import Snapshot
+from jupyter_gpupool.state.ticking import Ticker
+
+if TYPE_CHECKING:
+    from jupyter_gpupool.state.store.reader import Reader
+
+
+def put_back(
+    snapshot: Snapshot,
+    wish: Wish,
+    ticker: Ticker,
+    *,
+    place: Callable[[str], str] | None = None,
+    lazy: bool = False,
+    trust: bool = False,
+) -> Report:
+    """Put a snapshot back into a namespace."""
+    begun = time.monotonic()
+    with snapshot.open(trust=trust) as reader:
+        warnings = packages.check(reader.manifest)
+        details = reader.details()
+        _check_names(wish.only, details, snapshot)
+        put = _put(reader, details, wish, ticker, place)
+    warnings += _afterwards(put)
+    findings = _of(reader.manifest.findings, wish.only) + [f for f in put.findings]
+    return Report(
+        action="restore",
+        snapshot=snapshot.id,
+        name=snapshot.name,
+        names=put.names,
+        removed=put.removed,
+        kept=put.kept,
+        findings=_each_once(findings),
+        warnings=warnings,
+        total_bytes=reader.manifest.total_bytes,
+        seconds=time.monotonic() - begun,
+    )
+
+
+def _put(
+    reader: Reader, details: Details, wish: Wish, ticker: Ticker, place: Callable[[str], str] | None
+) -> Put:
+    ticker.total_bytes = sum(root.nbytes for root in details.roots) + sum(s.nbytes for s in details.stream)
+
+    def read(chunks: list[bytes], target: memoryview) -> None:
+        reader.read_into(chunks, target, cancel=ticker.cancel)
+        ticker.add(len(target))
+
+    regions = Regions(details, read, place=place)
+    with reader.stream(details.stream) as stream:
+        try:
+            return Putting(details, stream, regions, wish, _no_section, ticker.tick).run()
+        except (StateError, KeyboardInterrupt):
+            raise
+        except MemoryError as error:
+            raise RestoreFailed(
+                "There is not enough memory to restore the snapshot; the namespace is as it was before.",
+                hint="Free memory, or restore some variables only (--only), and try again.",
+            ) from error
+        except Exception as error:
+            raise RestoreFailed(
+                f"The snapshot {reader.manifest.name or reader.manifest.id} could not be restored "
+                f"({reason_of(error)}); the namespace is as it was before.",
+                hint="Look at it with inspect, or restore some variables only (--only).",
+            ) from error
+
+
+def _no_section(name: str, value: Any) -> None:
+    return None
+
+
+def _check_names(only: Collection[str] | None, details: Details, snapshot: Snapshot) -> None:
+    known = {variable.name for variable in details.variables}
+    missing = [name for name in only or () if name not in known]
+    if missing:
+        raise RestoreFailed(
+            f"The snapshot {snapshot.name or snapshot.id} has no {', '.join(missing)}; nothing was changed.",
+            hint=f"It has {', '.join(sorted(known)[:20]) or 'no variables'}.",
+        )
+
+
+def _of(findings: list[Finding], only: Collection[str] | None) -> list[Finding]:
+    return [f for f in findings if only is None or f.variable in only or f.variable.startswith("(")]
+
+
+def _each_once(findings: list[Finding]) -> list[Finding]:
+    return list({(f.kind, f.path, f.reason): f for f in findings}.values())
+
+
+def _afterwards(put: Put) -> list[str]:
+    said = []
+    for work in put.after:
+        try:
+            work()
+        except Exception as error:
+            said.append(f"Something that was left to do after the restore failed: {reason_of(error)}.")
+    return said

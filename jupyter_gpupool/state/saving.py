@@ -1,0 +1,154 @@
+"""One checkpoint: the objects, then the memory, then the manifest.
+
+Rules of this module: memory that threads of the user change meanwhile is saved again, and given up in the end;
+what was saved is one moment, or nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+from jupyter_gpupool.state.errors import CaptureFailed
+from jupyter_gpupool.state.graph import names, packages, threads
+from jupyter_gpupool.state.graph.code import recipes as code
+from jupyter_gpupool.state.graph.taking import Taken, Wanted, take
+from jupyter_gpupool.state.memory import recipes as memory
+from jupyter_gpupool.state.memory.roots import Memory, RootTable
+from jupyter_gpupool.state.model import Details, Finding, FindingKind, Manifest, Root
+from jupyter_gpupool.state.recipes import assemble
+from jupyter_gpupool.state.recipes.registry import Registry
+from jupyter_gpupool.state.report import Report
+from jupyter_gpupool.state.snapshot import Snapshot
+from jupyter_gpupool.state.store.writer import Label, WriteOptions
+from jupyter_gpupool.state.ticking import Ticker
+
+if TYPE_CHECKING:
+    from jupyter_gpupool.state.store.store import Store
+    from jupyter_gpupool.state.store.writer import Writer
+
+#: How often a namespace is saved again that threads of the user change meanwhile.
+_TRIES = 3
+
+
+def registry() -> Registry:
+    """Return all recipes."""
+    return assemble.registry((*code.RECIPES, *memory.RECIPES))
+
+
+class Job:
+    """What is to be saved.
+
+    Parameters
+    ----------
+    namespace : dict
+        The namespace.
+    only, skip : collection of str or None
+        Names to save, and names to leave out.
+    sections : bool
+        Whether what of the process belongs to it is saved too.
+    """
+
+    def __init__(
+        self,
+        namespace: dict[str, Any],
+        *,
+        only: Collection[str] | None = None,
+        skip: Collection[str] | None = None,
+        sections: bool = True,
+    ) -> None:
+        self.namespace = namespace
+        self._only, self._skip, self._sections = only, skip, sections
+        self._begun = time.monotonic()
+        every = names.users(namespace)
+        self._names = names.chosen(every, only, skip)
+        left = [] if only is not None else [name for name in every if name not in self._names]
+        self._left_out = [_left_out(name, namespace[name], "you asked for it") for name in left]
+
+    def save(self, store: Store, label: dict[str, Any], ticker: Ticker) -> Snapshot:
+        """Save it."""
+        for left in reversed(range(_TRIES)):
+            try:
+                return self._save_once(store, label, ticker)
+            except CaptureFailed:
+                if not left or not threads.users_threads():
+                    raise
+        raise AssertionError("unreachable")
+
+    def _save_once(self, store: Store, label: dict[str, Any], ticker: Ticker) -> Snapshot:
+        busy = bool(threads.users_threads())
+        options = WriteOptions(watch=busy, progress=ticker.reached, cancel=ticker.cancel)
+        with store.begin(options) as writer:
+            taken, details = self.graph(writer, ticker)
+            self.memory(writer, taken.roots, details)
+            if busy and not writer.unchanged():
+                raise CaptureFailed(
+                    "The namespace could not be saved: threads changed its arrays meanwhile.",
+                    hint="Let the threads rest while the checkpoint is taken, and take it again.",
+                )
+            manifest = self.commit(writer, taken, details, label)
+        return Snapshot(store, manifest, report_of(manifest, details))
+
+    def graph(self, writer: Writer, ticker: Ticker) -> tuple[Taken, Details]:
+        """Take the objects."""
+        wanted = Wanted(namespace=self.namespace, names=self._names)
+        taken = take(wanted, registry(), writer.put, ticker.tick)
+        details = Details(
+            variables=taken.variables,
+            stream=taken.segments,
+            roots=[],
+            sections=[section for section, _ in wanted.last],
+            partial=self._only is not None or bool(self._skip),
+        )
+        return taken, details
+
+    def memory(self, writer: Writer, table: RootTable, details: Details) -> None:
+        """Write the memory that the objects look at."""
+        memories, offsets = table.merge()
+        details.roots.extend(_written(one, writer) for one in memories)
+        details.offsets.extend(offsets)
+
+    def commit(self, writer: Writer, taken: Taken, details: Details, label: dict[str, Any]) -> Manifest:
+        """Make it a snapshot."""
+        return writer.commit(
+            details,
+            Label(
+                **label,
+                seconds=time.monotonic() - self._begun,
+                total_bytes=taken.stream_bytes + sum(root.nbytes for root in details.roots),
+                count=len(details.variables),
+                findings=[*taken.findings, *self._left_out],
+                environment=packages.environment(taken.modules),
+            ),
+        )
+
+
+def report_of(manifest: Manifest, details: Details) -> Report:
+    """Say what a checkpoint saved."""
+    return Report(
+        action="checkpoint",
+        snapshot=manifest.id,
+        name=manifest.name,
+        names=[variable.name for variable in details.variables],
+        findings=manifest.findings,
+        total_bytes=manifest.total_bytes,
+        new_bytes=manifest.new_bytes,
+        seconds=manifest.seconds,
+    )
+
+
+def _written(one: Memory, writer: Writer) -> Root:
+    if one.fetch is None:
+        chunks = [chunk for piece in one.chunks(max(one.nbytes, 1)) for chunk in writer.put(piece)]
+    else:
+        chunks = [chunk for piece in one.chunks() for chunk in writer.put(piece, transient=True)]
+    return Root(nbytes=one.nbytes, chunks=chunks, kind=one.kind, device=one.device)
+
+
+def _left_out(name: str, value: Any, why: str) -> Finding:
+    from jupyter_gpupool.state.graph.naming import type_name_of
+
+    return Finding(
+        kind=FindingKind.LEFT_OUT, variable=name, path=name, type_name=type_name_of(value), reason=why
+    )
