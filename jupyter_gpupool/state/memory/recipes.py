@@ -9,7 +9,7 @@ import mmap
 from array import array as arrays_of_array
 from typing import TYPE_CHECKING
 
-from jupyter_gpupool.state.memory import arrays, buffers, mapped, storages, tensors
+from jupyter_gpupool.state.memory import arrays, arrow, buffers, frames, mapped, storages, tensors
 from jupyter_gpupool.state.recipes.registry import Recipe, recipe_for
 
 if TYPE_CHECKING:
@@ -33,6 +33,12 @@ RECIPES: list[Recipe] = [
     ),
     recipe_for(mmap.mmap, mapped.reduce_mmap),
     _recipe("numpy", "ndarray", arrays.reduce_array),
+    _recipe("pyarrow.lib", "Buffer", arrow.reduce_buffer),
+    _recipe("pandas._libs.internals", "Block", frames.reduce_block),
+    _recipe("pandas.core.internals.managers", "BaseBlockManager", frames.reduce_manager),
+    _recipe("pandas._libs.internals", "BlockValuesRefs", frames.reduce_refs),
+    _recipe("pandas.core.indexes.base", "Index", frames.reduce_index),
+    _recipe("pandas.core.arrays.arrow.array", "ArrowExtensionArray", frames.reduce_arrow_backed),
     _recipe("torch", "UntypedStorage", storages.reduce_storage),
     _recipe("torch.storage", "TypedStorage", storages.reduce_typed),
     _recipe("torch", "Tensor", tensors.reduce_tensor),

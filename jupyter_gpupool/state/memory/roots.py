@@ -70,6 +70,8 @@ class RootTable:
         self._starts: list[int] | None = None
         self._addresses: set[int] = set()
         self._searched = False
+        #: Bytes of the regions taken in so far; what overlaps counts for each of them.
+        self.nbytes = 0
         self._storages: dict[int, Any] = {}
 
     def region(
@@ -106,6 +108,7 @@ class RootTable:
         known = self._numbers.get(key)
         if known is not None:
             return known
+        self.nbytes += nbytes
         self._kept.append(keep)
         self._addresses.add(address)
         self._regions.append(_Region(key[1], nbytes, kind, device, fetch))

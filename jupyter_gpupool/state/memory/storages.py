@@ -89,18 +89,11 @@ def make_empty(device: str, nbytes: int) -> Any:
 
 def make_looking(owner: Any, offset: int, nbytes: int) -> Any:
     """Make a storage that looks at memory of another object."""
-    import numpy as np
     import torch
 
-    from jupyter_gpupool.state.memory.looks import flat
-
-    if isinstance(owner, torch.UntypedStorage):
-        if not offset and owner.nbytes() == nbytes:
-            return owner
-        whole = as_array(owner)
-    else:
-        whole = flat(owner) if isinstance(owner, np.ndarray) else np.frombuffer(owner, np.uint8)
-    part = whole[offset : offset + nbytes]
+    if isinstance(owner, torch.UntypedStorage) and not offset and owner.nbytes() == nbytes:
+        return owner
+    part = bytes_of(owner)[offset : offset + nbytes]
     if part.flags.writeable:
         return torch.from_numpy(part).untyped_storage()
     return _looking_read_only(part)
@@ -122,6 +115,19 @@ def make_typed(storage: Any, dtype: Any) -> Any:
     import torch
 
     return torch.storage.TypedStorage(wrap_storage=storage, dtype=dtype, _internal=True)
+
+
+def bytes_of(owner: Any) -> Any:
+    """Return the memory of whatever owns some, as a numpy array of single bytes."""
+    import numpy as np
+
+    from jupyter_gpupool.state.memory.looks import flat
+
+    if isinstance(owner, np.ndarray):
+        return flat(owner)
+    if hasattr(owner, "data_ptr"):
+        return as_array(owner)
+    return np.frombuffer(owner, np.uint8)
 
 
 def as_array(value: Any) -> Any:
