@@ -11,7 +11,6 @@ from hashlib import blake2b
 from typing import Any
 
 from jupyter_gpupool.state.graph import loading
-from jupyter_gpupool.state.memory.devices import Map, placing
 from jupyter_gpupool.state.memory.recipes import RECIPES
 from jupyter_gpupool.state.memory.regions import Regions
 from jupyter_gpupool.state.memory.roots import RootTable
@@ -90,9 +89,9 @@ class Trip:
             start += len(content)
         assert start == len(target)
 
-    def back(self, map_device: Map = None, mapper: Any = None) -> dict[str, Any]:
+    def back(self, place: Callable[[str], str] | None = None, mapper: Any = None) -> dict[str, Any]:
         """Make the namespace again."""
-        regions = Regions(self.details, self.read, place=placing(map_device), mapper=mapper)
+        regions = Regions(self.details, self.read, place=place, mapper=mapper)
         self.loaded = _Loading(regions)
         token = loading.LOADING.set(self.loaded)  # type: ignore[arg-type]
         try:

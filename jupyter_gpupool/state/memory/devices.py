@@ -6,14 +6,11 @@ size of the tensor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from jupyter_gpupool.state.memory.pointers import bytes_at
 from jupyter_gpupool.state.model import CHUNK_BYTES, Root
-
-#: What a person asks for: every device to one place, or each to its own.
-Map = str | Mapping[str, str] | Callable[[str], str] | None
 
 
 def _bytes_of(storage: Any, start: int, nbytes: int) -> Any:
@@ -77,35 +74,6 @@ def upload(root: Root, device: str, read: Callable[[list[bytes], memoryview], No
         read([chunk], bytes_at(host.data_ptr(), nbytes))
         _bytes_of(made, start, nbytes).copy_(_bytes_of(host, 0, nbytes))
     return made
-
-
-def placing(wanted: Map) -> Callable[[str], str]:
-    """Return where memory of each device is put.
-
-    Parameters
-    ----------
-    wanted : str, mapping, callable or None
-        What the person asked for; None for the same device, or the CPU where that is not there.
-
-    Returns
-    -------
-    callable
-        Takes the device where memory was, and returns the one where it goes.
-    """
-
-    def place(device: str) -> str:
-        if isinstance(wanted, str):
-            return wanted
-        if callable(wanted):
-            return wanted(device)
-        if wanted is not None:
-            kind = device.partition(":")[0]
-            asked = wanted.get(device, wanted.get(kind, wanted.get("*")))
-            if asked is not None:
-                return asked
-        return device if is_there(device) else "cpu"
-
-    return place
 
 
 def is_there(device: str) -> bool:

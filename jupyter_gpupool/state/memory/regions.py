@@ -33,7 +33,8 @@ class Regions:
     read : callable
         Reads chunks into memory.
     place : callable, optional
-        For a device where a root was, the one where it is to be; by default the same.
+        For a device where a root was, the one where it is to be; by default the same. Where that is not
+        there, it is the CPU.
     mapper : Mapper, optional
         For a lazy restore: maps roots instead of reading them.
     """
@@ -50,6 +51,7 @@ class Regions:
         self._offsets = details.offsets
         self._read = read
         self._place = place
+        self._places = {"cpu": "cpu"}
         self._mapper = mapper
         self._arrays: dict[int, Any] = {}
         self._storages: dict[int, Any] = {}
@@ -120,7 +122,12 @@ class Regions:
 
     def place(self, device: str) -> str:
         """Return on which device something is put that was on this one."""
-        return device if self._place is None or device == "cpu" else self._place(device)
+        if device not in self._places:
+            from jupyter_gpupool.state.memory.devices import is_there
+
+            wanted = device if self._place is None else self._place(device)
+            self._places[device] = wanted if is_there(wanted) else "cpu"
+        return self._places[device]
 
     def _taken(self, index: int) -> bool:
         return index in self._arrays or index in self._storages
