@@ -11,12 +11,33 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jupyter_gpupool.kernel.api import connect, current, devices, pool, request
     from jupyter_gpupool.kernel.lease import Lease
+    from jupyter_gpupool.kernel.snapshots.api import autosave, checkpoint, diff, forget, restore, snapshots
 
-__all__ = ["Lease", "__version__", "connect", "current", "devices", "pool", "request", "why"]
+__all__ = [
+    "Lease",
+    "__version__",
+    "autosave",
+    "checkpoint",
+    "connect",
+    "current",
+    "devices",
+    "diff",
+    "forget",
+    "pool",
+    "request",
+    "restore",
+    "snapshots",
+    "state",
+    "why",
+]
 
 #: Public name -> the module that defines it.
 _PUBLIC = {
     "Lease": "jupyter_gpupool.kernel.lease",
+    **dict.fromkeys(
+        ("autosave", "checkpoint", "diff", "forget", "restore", "snapshots"),
+        "jupyter_gpupool.kernel.snapshots.api",
+    ),
     "connect": "jupyter_gpupool.kernel.api",
     "current": "jupyter_gpupool.kernel.api",
     "devices": "jupyter_gpupool.kernel.api",
@@ -32,6 +53,10 @@ def __getattr__(name: str) -> Any:
         from jupyter_gpupool._version import version
 
         return version()
+    if name == "state":
+        from importlib import import_module
+
+        return import_module("jupyter_gpupool.state")
     if name in _PUBLIC:
         from importlib import import_module
 

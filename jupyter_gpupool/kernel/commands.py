@@ -8,70 +8,26 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import re
-from dataclasses import dataclass
-from typing import Any, NoReturn
 
 from IPython.core.error import UsageError
-from IPython.core.magic_arguments import MagicArgumentParser
-from IPython.utils.process import arg_split
 
 from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.core.leases import Priority
+from jupyter_gpupool.kernel.snapshots.commands import SNAPSHOT_COMMANDS
+from jupyter_gpupool.kernel.typed import Command, HelpShown, Offer, Option, Parser, fill, parse
 
-
-class HelpShown(Exception):
-    """Raised after a help text was printed: there is nothing left to do."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Option:
-    """One option of a command.
-
-    Attributes
-    ----------
-    flag, metavar, help : str
-        As argparse has them; without a metavar it is a switch.
-    choices : tuple of str
-        The only values; empty for any.
-    examples : tuple of str
-        Values that completion offers.
-    group : str
-        Options of one group exclude each other.
-    """
-
-    flag: str
-    help: str
-    metavar: str = ""
-    choices: tuple[str, ...] = ()
-    examples: tuple[str, ...] = ()
-    group: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Command:
-    """One command.
-
-    Attributes
-    ----------
-    name, help : str
-        What is typed, and what it does.
-    share : bool
-        True if it takes a share.
-    gang : bool
-        True if that may be of several devices.
-    lease : bool
-        True if it may name a lease.
-    options : tuple of Option
-        Its options.
-    """
-
-    name: str
-    help: str
-    share: bool = False
-    gang: bool = False
-    lease: bool = False
-    options: tuple[Option, ...] = ()
+__all__ = [
+    "CELL",
+    "COMMANDS",
+    "COUNTS",
+    "SHARES",
+    "HelpShown",
+    "cell_parser",
+    "help_text",
+    "line_parser",
+    "parse",
+    "parse_line",
+]
 
 
 _KINDS = tuple(kind.value for kind in DeviceKind)
@@ -86,7 +42,12 @@ _KIND = Option(flag="--kind", metavar="KIND", help="device kind: " + " or ".join
 _REQUEST = (
     _MEMORY,
     _KIND,
-    Option(flag="--device", metavar="NAME", help="one device, as `gpupool devices` names it"),
+    Option(
+        flag="--device",
+        metavar="NAME",
+        help="one device, as `gpupool devices` names it",
+        offer=Offer.DEVICES,
+    ),
     Option(
         flag="--wait",
         metavar="TIME",
@@ -112,7 +73,6 @@ _REQUEST = (
 )
 SHARES = ("0.25", "0.5", "0.75", "1", "2")
 COUNTS = ("x2", "x4", "x8")
-_COUNT = re.compile(r"[x×]\d.*", re.ASCII | re.IGNORECASE)
 
 COMMANDS: dict[str, Command] = {
     command.name: command
@@ -140,97 +100,33 @@ COMMANDS: dict[str, Command] = {
         ),
         Command(name="devices", help="list the devices of the pool"),
         Command(name="usage", help="list what has been used"),
+        *SNAPSHOT_COMMANDS,
     )
 }
 #: ``%%gpupool SHARE [options]``: a request for one cell.
 CELL = Command(name="", help="hold a lease while this cell runs", share=True, gang=True, options=_REQUEST)
 
-_DESCRIPTION = "Show the pool and your leases; with a command, ask for a share of a device and manage it."
-
-
-class _Parser(MagicArgumentParser):  # type: ignore[misc]
-    """argparse for magics: help is printed and returns, mistakes are one sentence."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        options.setdefault("add_help", True)
-        super().__init__(*args, **options)
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}. `%{self.prog} --help` shows how.")
-
-    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-        raise HelpShown
-
-
-def _fill(parser: argparse.ArgumentParser, command: Command) -> None:
-    """Add what a command takes."""
-    if command.share:
-        whole = "; or whole devices: 2" if command.gang else ""
-        parser.add_argument(
-            "share", metavar="SHARE", help=f"part of a device: 0.25, 1/4, 25%% or 250m{whole}"
-        )
-    if command.gang:
-        parser.add_argument(
-            "count", metavar="xN", nargs="?", help="of so many devices, all or none of them: x4"
-        )
-    if command.lease:
-        parser.add_argument(
-            "lease", metavar="ID", nargs="?", help="a lease or request of yours; or how its id ends"
-        )
-    groups: dict[str, Any] = {}
-    for option in command.options:
-        target: Any = parser
-        if option.group:
-            if option.group not in groups:
-                groups[option.group] = parser.add_mutually_exclusive_group()
-            target = groups[option.group]
-        if option.metavar:
-            target.add_argument(option.flag, metavar=option.metavar, help=option.help)
-        else:
-            target.add_argument(option.flag, action="store_true", help=option.help)
+_DESCRIPTION = (
+    "Show the pool and your leases; with a command, ask for a share of a device and manage it, or save and "
+    "restore the state of this kernel."
+)
 
 
 def line_parser() -> argparse.ArgumentParser:
     """Make the parser of ``%gpupool``."""
-    parser = _Parser(prog="gpupool", description=_DESCRIPTION)
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+    parser = Parser(prog="gpupool", description=_DESCRIPTION)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     for command in COMMANDS.values():
         text = command.help[:1].upper() + command.help[1:] + "."
-        _fill(commands.add_parser(command.name, help=command.help, description=text), command)
+        fill(commands.add_parser(command.name, help=command.help, description=text), command)
     return parser
 
 
 def cell_parser() -> argparse.ArgumentParser:
     """Make the parser of ``%%gpupool``."""
-    parser = _Parser(prog="%gpupool", description="Hold a lease while this cell runs, also if it fails.")
-    _fill(parser, CELL)
+    parser = Parser(prog="%gpupool", description="Hold a lease while this cell runs, also if it fails.")
+    fill(parser, CELL)
     return parser
-
-
-def parse(parser: argparse.ArgumentParser, line: str) -> argparse.Namespace:
-    """Parse what follows the magic's name.
-
-    Raises
-    ------
-    UsageError
-        With one sentence, when it cannot be understood.
-    HelpShown
-        When help was asked for, and printed.
-    """
-    try:
-        words = arg_split(line, posix=True)
-    except ValueError as error:
-        raise UsageError(f"This line cannot be read: {str(error)[:1].lower()}{str(error)[1:]}.") from None
-    arguments, rest = parser.parse_known_args(words)
-    count = getattr(arguments, "count", "")
-    if rest and count is None and _COUNT.fullmatch(rest[0]):
-        arguments.count = rest.pop(0)  # argparse looks for it right after the share only
-    elif count and not _COUNT.fullmatch(count):
-        rest.insert(0, count)
-    if rest:
-        command = f" {arguments.command}" if getattr(arguments, "command", None) else ""
-        raise UsageError(f"“{rest[0]}” is not understood here. `%{parser.prog}{command} --help` shows how.")
-    return arguments
 
 
 def parse_line(line: str) -> argparse.Namespace:
@@ -238,7 +134,7 @@ def parse_line(line: str) -> argparse.Namespace:
     first = line.split(maxsplit=1)[0] if line.strip() else ""
     if first and not first.startswith("-") and first not in COMMANDS:
         raise UsageError(unknown_command(first))
-    return parse(line_parser(), line)
+    return parse(line_parser(), line, COMMANDS)
 
 
 def unknown_command(word: str) -> str:
@@ -263,6 +159,8 @@ def help_text() -> str:
         )
         share = (" SHARE" if command.share else "") + (" [xN]" if command.gang else "")
         share += " [ID]" if command.lease else ""
+        if command.words is not None:
+            share += f" {command.words.metavar}" if command.words.least else f" [{command.words.metavar}]"
         parts.append(f"  %gpupool {command.name}{share} {switches}".rstrip())
     parts.append(
         "\n`%%gpupool SHARE [xN] [options]` as the first line of a cell holds a lease for that cell only."

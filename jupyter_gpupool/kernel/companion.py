@@ -72,6 +72,8 @@ class Companion:
         Where to say what it hears.
     shell : InteractiveShell or None
         The notebook's shell, of whose cells the pool is told; None in a script.
+    before_reclaim : callable or None
+        Called when a lease is to be taken back, with the seconds that are left; what it returns is said with it.
     """
 
     def __init__(
@@ -80,8 +82,10 @@ class Companion:
         connection: Connection,
         board: NoticeBoard,
         shell: object | None = None,
+        before_reclaim: Callable[[float], str] | None = None,
     ) -> None:
         self._find = find
+        self._before_reclaim = before_reclaim
         self._client = PoolClient(connection)
         self._board = board
         self._activity = None if shell is None else ActivityReporter(shell, self._tell_activity)
@@ -200,8 +204,19 @@ class Companion:
             return
         if not lease.heard(doc, known):
             return
-        for sentence in [*_lost_limits(known, doc), *said.new(lease.all_notices())]:
+        new = [*_lost_limits(known, doc), *said.new(lease.all_notices())]
+        if doc.reclaim_seconds is not None and known.reclaim_seconds is None:
+            new = self._prepared(doc.reclaim_seconds, new)
+        for sentence in new:
             self._say(sentence)
+
+    def _prepared(self, seconds: float, sentences: list[str]) -> list[str]:
+        """Do what is to be done before a lease is taken back, and say it in the line that says so."""
+        done = "" if self._before_reclaim is None else self._before_reclaim(seconds)
+        if not done or not sentences:
+            return [*sentences, done] if done else sentences
+        at = next((n for n, it in enumerate(sentences) if it.startswith("This lease is taken back")), -1)
+        return [f"{it} {done}" if n == at % len(sentences) else it for n, it in enumerate(sentences)]
 
     def _say(self, sentence: str) -> None:
         if not self._stopped.is_set():

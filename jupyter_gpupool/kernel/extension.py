@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from jupyter_gpupool.protocol.names import ENV_REATTACH
+from jupyter_gpupool.protocol.names import ENV_AUTOSAVE, ENV_REATTACH
 
 #: The name of the line magic and of the cell magic.
 NAME = "gpupool"
+#: Section of IPython's configuration that is about snapshots.
+_CONFIGURED = "GPUPoolSnapshots"
 #: Attribute of the shell under which our matcher is kept.
 _MATCHER = "_gpupool_matcher"
 
@@ -64,10 +66,27 @@ def load(ipython: Any) -> None:
     ipython.register_magic_function(CellMagic(ipython), magic_kind="cell", magic_name=NAME)
     if not hasattr(ipython, _MATCHER):
         _register_completion(ipython)
+    if ENV_AUTOSAVE in os.environ or _CONFIGURED in getattr(ipython, "config", ()):
+        from jupyter_gpupool.kernel.snapshots.offer import follow_configured
+
+        follow_configured(ipython)
+    _look_once(ipython)
     if leases := os.environ.pop(ENV_REATTACH, ""):
         from jupyter_gpupool.kernel.reattach import reattach
 
         reattach(ipython, leases.split(","))
+
+
+def _look_once(ipython: Any) -> None:
+    """With the first cell, see whether the kernel that this notebook had before left anything behind."""
+
+    def look(*_: object) -> None:
+        ipython.events.unregister("pre_run_cell", look)
+        from jupyter_gpupool.kernel.snapshots.offer import offer
+
+        offer(ipython)
+
+    ipython.events.register("pre_run_cell", look)
 
 
 def _register_completion(ipython: Any) -> None:

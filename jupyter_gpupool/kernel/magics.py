@@ -31,7 +31,11 @@ def run_line(text: str) -> Any:
     try:
         with plain_errors():
             arguments = parse_line(text)
-            return _COMMANDS[arguments.command](arguments)
+            if arguments.command in _COMMANDS:
+                return _COMMANDS[arguments.command](arguments)
+            from jupyter_gpupool.kernel.snapshots.magics import HANDLERS
+
+            return HANDLERS[arguments.command](arguments)
     except HelpShown:
         return None
 

@@ -10,12 +10,14 @@ import os
 import sys
 import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jupyter_gpupool.client.calls import Connection, Source
 from jupyter_gpupool.client.discovery import find_pool
 from jupyter_gpupool.client.sync import PoolClient
+from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.kernel.errors import NothingHeld, WhichLease
 
 if TYPE_CHECKING:
@@ -101,7 +103,9 @@ class Process:
             from jupyter_gpupool.kernel.notices import NoticeBoard
 
             board = NoticeBoard(shell, running=cell_runs)
-            self._companion = Companion(lambda: self._find(autostart=False), client.connection, board, shell)
+            self._companion = Companion(
+                lambda: self._find(autostart=False), client.connection, board, shell, before_reclaim(shell)
+            )
         return self._companion
 
     def drop(self, lease: Lease) -> None:
@@ -139,6 +143,20 @@ class Process:
                 f"This process has {len(fitting)} leases ({listed}).", hint="Say which one: add --kind."
             )
         return fitting[0]
+
+
+def before_reclaim(shell: object | None) -> Callable[[float], str] | None:
+    """Return what is to be done before a lease is taken back: the state is saved, if that was asked for."""
+    if shell is None:
+        return None
+    from jupyter_gpupool.kernel.snapshots.session import this_session
+
+    session = this_session()
+    try:
+        session.follow(session.policy)
+    except GPUPoolError:
+        return None  # what is configured cannot be understood, which was said when the kernel started
+    return session.autosaver.before_preemption
 
 
 def running_shell() -> object | None:

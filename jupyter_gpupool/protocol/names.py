@@ -23,6 +23,10 @@ ENV_AUTOSTART = "JUPYTER_GPUPOOL_AUTOSTART"
 ENV_RUNTIME_DIR = "JUPYTER_GPUPOOL_RUNTIME_DIR"
 #: Overrides the data directory (journal).
 ENV_DATA_DIR = "JUPYTER_GPUPOOL_DATA_DIR"
+#: Where snapshots are kept: an address of fsspec (``s3://bucket/path``); empty for the data directory.
+ENV_STORE = "JUPYTER_GPUPOOL_STORE"
+#: When kernels save their state by themselves, as ``%gpupool autosave`` takes it.
+ENV_AUTOSAVE = "JUPYTER_GPUPOOL_AUTOSAVE"
 #: Overrides the directory of the machine-wide device locks; for tests and containers.
 ENV_LOCK_DIR = "JUPYTER_GPUPOOL_LOCK_DIR"
 

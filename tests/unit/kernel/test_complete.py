@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import pytest
 
+from jupyter_gpupool.kernel.commands import COMMANDS
 from jupyter_gpupool.kernel.complete import completions
 
 
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
-        ("%gpupool re", ["request", "resize", "release"]),
-        ("gpupool re", ["request", "resize", "release"]),
-        ("x = %gpupool re", ["request", "resize", "release"]),
-        ("%gpupool ", ["request", "resize", "release", "pin", "unpin", "why", "devices", "usage", "--help"]),
+        ("%gpupool re", ["request", "resize", "release", "restore"]),
+        ("gpupool re", ["request", "resize", "release", "restore"]),
+        ("x = %gpupool re", ["request", "resize", "release", "restore"]),
+        ("%gpupool ", [*COMMANDS, "--help"]),
+        ("%gpupool ch", ["checkpoint"]),
+        ("%gpupool checkpoint --ex", ["--except"]),
+        ("%gpupool autosave ev", ["every"]),
+        ("%gpupool autosave every ", ["5m", "10m", "30m", "--help"]),
+        ("%gpupool autosave every 10m before ", ["shutdown", "preemption", "--help"]),
+        ("%gpupool autosave off ", ["--help"]),
+        ("%gpupool snapshots in", ["inspect"]),
+        ("%gpupool restore x --map ", ["cuda:0=cpu", "cuda=cpu"]),
         ("%gpupool request 0.2", ["0.25"]),
         ("%gpupool request 0.25 --k", ["--kind"]),
         ("%gpupool request 0.25 --kind c", ["cpu", "cuda"]),

@@ -1,0 +1,82 @@
+"""The one door from the notebook to the engine of snapshots.
+
+Rules of this module: nothing of the engine is imported before it is used; what the engine is told of this
+place (notebook, kernel, owner) is put together here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from jupyter_gpupool.kernel.snapshots.keys import keys
+from jupyter_gpupool.kernel.snapshots.settings import Settings
+from jupyter_gpupool.protocol import names
+from jupyter_gpupool.protocol.tokens import read_claim
+
+if TYPE_CHECKING:
+    from jupyter_gpupool.state.api import Staged
+    from jupyter_gpupool.state.report import Report
+    from jupyter_gpupool.state.snapshot import Snapshot
+    from jupyter_gpupool.state.store.store import Store
+
+#: Called with bytes that are done, bytes in all, and what is done now.
+Progress = Callable[[int, int, str], None]
+#: Asked whether to stop.
+Cancel = Callable[[], bool]
+_LOCAL = frozenset({"", "file", "local"})
+
+
+def is_near(settings: Settings) -> bool:
+    """Tell whether the store is on this machine."""
+    return urlsplit(settings.store).scheme in _LOCAL
+
+
+def open_store(settings: Settings) -> Store:
+    """Open the store of this process's owner.
+
+    Raises
+    ------
+    StateError
+        If it cannot be used.
+    """
+    from jupyter_gpupool.state.store.opening import open_store
+
+    # In a store that many use, a folder is called after who the pool says that this is; on this machine it is
+    # called after the user, with a pool and without one.
+    claim = None if is_near(settings) else read_claim(os.environ.get(names.ENV_TOKEN, ""))
+    owner = claim.owner if claim is not None else ""
+    return open_store(settings.store, owner=owner, keys=keys(), quota_bytes=settings.quota_bytes)
+
+
+def capture(namespace: dict[str, Any], **how: Any) -> Snapshot:
+    """Save a namespace; see `jupyter_gpupool.state.capture`."""
+    from jupyter_gpupool.state import api
+
+    return api.capture(namespace, **how)
+
+
+def stage(namespace: dict[str, Any], **how: Any) -> Staged:
+    """Look at a namespace now, to be written later; see `jupyter_gpupool.state.stage`."""
+    from jupyter_gpupool.state import api
+
+    return api.stage(namespace, **how)
+
+
+def restore(store: Store, which: str, namespace: dict[str, Any], **how: Any) -> tuple[Snapshot, Report]:
+    """Bring a namespace back; see `jupyter_gpupool.state.restore`."""
+    from jupyter_gpupool.state import api
+    from jupyter_gpupool.state.snapshot import Snapshot
+
+    snapshot = Snapshot(store, store.find(which))
+    return snapshot, api.restore(snapshot, namespace, **how)
+
+
+def chosen(text: str | Sequence[str] | None) -> list[str] | None:
+    """Read names of variables, as ``a,b`` or one by one; None for all."""
+    if text is None:
+        return None
+    parts = text.split(",") if isinstance(text, str) else list(text)
+    return [part.strip() for part in parts if part.strip()]

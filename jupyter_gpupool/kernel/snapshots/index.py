@@ -1,0 +1,85 @@
+"""Tells the pool which snapshots there are, so that a browser and other nodes can know.
+
+Rules of this module: no pool is started and nobody waits for one; what could not be told is told with the
+next save. Notes and paths go to the owner's own index only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from jupyter_gpupool.core.errors import GPUPoolError
+from jupyter_gpupool.kernel.snapshots.keys import ASK_SECONDS, pool_is_near
+from jupyter_gpupool.kernel.snapshots.words import restore_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from jupyter_gpupool.protocol.documents import SnapshotsReport
+    from jupyter_gpupool.state.model import Manifest
+
+#: Of how many snapshots the pool is told; the newest ones.
+MOST = 80
+_TEXT, _ADDRESS = 200, 1000
+#: Longest message that a pool takes, bytes, with room for what is around it.
+_MESSAGE_BYTES = 60_000
+
+
+def report(store_url: str, manifests: Iterable[Manifest], last_words: str = "") -> SnapshotsReport:
+    """Put together what is told.
+
+    Parameters
+    ----------
+    store_url : str
+        Where they are, without credentials.
+    manifests : iterable of Manifest
+        Newest first.
+    last_words : str
+        Id of the one that is what is left of this kernel, should it die; empty for none.
+    """
+    from jupyter_gpupool.protocol.codec import encode
+    from jupyter_gpupool.protocol.documents import SnapshotDoc, SnapshotsReport
+
+    docs = [
+        SnapshotDoc(
+            id=it.id,
+            name=_shown(it.name, _TEXT),
+            created_ms=it.created_ms,
+            note=_shown(it.note, _TEXT),
+            notebook=_shown(it.notebook, _ADDRESS),
+            kernel_id=_shown(it.kernel, _TEXT),
+            hostname=_shown(it.hostname, _TEXT),
+            automatic=it.automatic,
+            total_bytes=it.total_bytes,
+            new_bytes=it.new_bytes,
+            count=it.count,
+            restore_seconds=restore_seconds(it.total_bytes),
+            last_words=it.id == last_words,
+        )
+        for _, it in zip(range(MOST), manifests, strict=False)
+    ]
+    while len(encode(docs)) > _MESSAGE_BYTES:
+        docs = docs[: len(docs) // 2]
+    return SnapshotsReport(store=_shown(store_url, _ADDRESS), snapshots=docs)
+
+
+def tell(body: SnapshotsReport) -> bool:
+    """Tell the pool, if there is one; False when it did not take it."""
+    if not pool_is_near():
+        return False
+    from jupyter_gpupool.client.discovery import find_pool
+    from jupyter_gpupool.client.sync import PoolClient
+
+    with contextlib.suppress(GPUPoolError, OSError):
+        client = PoolClient(find_pool(autostart=False), answer_seconds=ASK_SECONDS)
+        try:
+            client.report_snapshots(body)
+            return True
+        finally:
+            client.close()
+    return False
+
+
+def _shown(text: str, most: int) -> str:
+    return "".join(char if char.isprintable() else " " for char in text[:most])

@@ -1,0 +1,36 @@
+"""What completion offers of snapshots and variables.
+
+Rules of this module: nothing is waited for: a store that is not on this machine is not asked; nothing is made
+by being looked at.
+"""
+
+from __future__ import annotations
+
+from jupyter_gpupool.core.errors import GPUPoolError
+from jupyter_gpupool.kernel.process import running_shell
+
+#: How many names are offered.
+_MOST = 50
+
+
+def snapshot_names() -> list[str]:
+    """Return the names of snapshots, newest first."""
+    from jupyter_gpupool.kernel.snapshots.session import this_session
+
+    try:
+        session = this_session()
+        if not session.store_is_near:
+            return []
+        return list(dict.fromkeys(it.name for it in session.store.list() if it.name))[:_MOST]
+    except (GPUPoolError, OSError):
+        return []
+
+
+def variable_names() -> list[str]:
+    """Return the names of the user's variables."""
+    shell = running_shell()
+    hidden = getattr(shell, "user_ns_hidden", {})
+    found = getattr(shell, "user_ns", {})
+    return sorted(
+        name for name, value in found.items() if not name.startswith("_") and hidden.get(name) is not value
+    )

@@ -1,0 +1,40 @@
+"""Offers, with the first cell of a notebook, what its kernel before left behind.
+
+Rules of this module: a kernel pays for looking whether a file is there, once; what was offered is not offered
+again, but stays what a restore without a name means.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jupyter_gpupool.kernel.notices import tell
+from jupyter_gpupool.kernel.snapshots import leftovers
+from jupyter_gpupool.kernel.snapshots.where import notebook
+
+
+def offer(shell: Any) -> None:
+    """Say what was left behind, if there is anything."""
+    path = notebook(shell)
+    found = leftovers.orphaned(path) if path else None
+    if found is None:
+        return
+    from jupyter_gpupool.kernel.snapshots import words
+    from jupyter_gpupool.kernel.snapshots.session import this_session
+
+    leftovers.remove(path)
+    this_session().offered = found.snapshot
+    name = found.name or found.snapshot
+    tell(words.offer(name, found.created_ms, found.total_bytes, found.restore_seconds))
+
+
+def follow_configured(shell: Any) -> None:
+    """Save by itself as configured."""
+    from jupyter_gpupool.core.errors import GPUPoolError
+    from jupyter_gpupool.kernel.snapshots.session import this_session
+
+    try:
+        session = this_session()
+        session.follow(session.policy, running=False)
+    except GPUPoolError as error:
+        tell(f"The state of this kernel is not saved by itself: {error}")

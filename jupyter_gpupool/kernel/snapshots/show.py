@@ -1,0 +1,134 @@
+"""What people see of snapshots: plain text for terminals, HTML for notebooks.
+
+Rules of this module: the words come from `words`; a report shows its main points, and the whole of it under a
+fold in a notebook, or where it is asked for.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from jupyter_gpupool.kernel.render import Rendering, Table, sentence, tables
+from jupyter_gpupool.kernel.snapshots import words
+
+if TYPE_CHECKING:
+    from jupyter_gpupool.state.model import Details, Finding, Manifest
+
+_NOTE = "color:var(--jp-content-font-color2,inherit)"
+#: Order of the kinds in a whole report.
+_ORDER = ("not_saved", "changed", "rebuilt", "left_out")
+#: Of an id so many characters are shown: they are enough to tell one from others.
+ID_CHARACTERS = 14
+#: Longest text of a cell, characters.
+_LONGEST = 120
+
+
+def report(
+    head: str, findings: Sequence[Finding], more: str, notes: Sequence[str] = (), *, whole: bool = False
+) -> Rendering:
+    """Show what was done, and what there is to say of it.
+
+    Parameters
+    ----------
+    head : str
+        What was done.
+    findings : sequence of Finding
+        What there is to say.
+    more : str
+        What shows all of it.
+    notes : sequence of str
+        Further sentences.
+    whole : bool
+        Whether to show all of it now.
+    """
+    first, full = sentence(head), findings_table(findings)
+    if whole:
+        parts = [first, tables([full] if findings else [], notes)]
+        text = "\n".join(it.text for it in parts if it.text)
+        return Rendering(text, _joined(it.markup for it in parts))
+    lines = [*words.main_points(findings, more), *notes]
+    markup = [first.markup, *(f'<div style="{_NOTE}">{html.escape(line)}</div>' for line in lines)]
+    if findings:
+        markup.append(f"<details><summary>Report</summary>{tables([full]).markup}</details>")
+    return Rendering("\n".join([head, *(f"  {line}" for line in lines)]), _joined(markup))
+
+
+def findings_table(findings: Sequence[Finding]) -> Table:
+    """Show every finding."""
+    rows = [
+        (words.KINDS[it.kind.value][1], it.path or it.variable, it.type_name, it.reason, it.hint)
+        for it in words.of_kind(findings, *_ORDER)
+    ]
+    return Table("Report", ("what", "where", "type", "why", "what to do"), rows, "nothing to say")
+
+
+def listing(manifests: Sequence[Manifest], *, hidden: int = 0, now: float | None = None) -> Rendering:
+    """Show snapshots, newest first; of ``hidden`` automatic ones only the number."""
+    header = ("name", "when", "size", "new", "variables", "took", "notebook", "note", "id")
+    rows = [
+        (
+            it.name or "–",
+            words.when(it.created_ms, now),
+            words.size(it.total_bytes),
+            words.size(it.new_bytes),
+            str(it.count),
+            words.seconds(it.seconds),
+            PurePath(it.notebook).name,
+            it.note + (" (automatic)" if it.automatic else ""),
+            it.id[:ID_CHARACTERS],
+        )
+        for it in manifests
+    ]
+    notes = [f"And {hidden} automatic ones; `%gpupool snapshots --all` shows them."] if hidden else []
+    return tables([Table("Snapshots", header, rows, "none; `%gpupool checkpoint` saves one")], notes)
+
+
+def inside(manifest: Manifest, details: Details, *, mine: bool, now: float | None = None) -> Rendering:
+    """Show what is in a snapshot; nothing of it is run."""
+    facts = [
+        ("name", manifest.name),
+        ("id", manifest.id),
+        ("saved", f"{words.when(manifest.created_ms, now)}, in {words.seconds(manifest.seconds)}"),
+        ("by", manifest.owner + ("" if mine else " (not with your key: restoring it needs --trust)")),
+        ("notebook", manifest.notebook),
+        ("note", manifest.note),
+        ("size", f"{words.size(manifest.total_bytes)}, {words.size(manifest.new_bytes)} of it new then"),
+        ("Python", f"{manifest.environment.python} on {manifest.environment.platform}"),
+        ("packages", ", ".join(f"{name} {it}" for name, it in sorted(manifest.environment.packages.items()))),
+        ("beside", ", ".join(details.sections)),
+    ]
+    about = Table("Snapshot", ("", ""), [(name, text) for name, text in facts if text])
+    rows = [
+        (it.name, it.type_name, _short(it.summary), words.size(it.nbytes) if it.nbytes else "")
+        for it in details.variables
+    ]
+    held = Table("Variables", ("name", "type", "what", "size"), rows, "none")
+    found = [findings_table(manifest.findings)] if manifest.findings else []
+    return tables([about, held, *found])
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def difference(first: Manifest, second: Manifest, rows: Sequence[tuple[str, str, str]]) -> Rendering:
+    """Show which variables differ: name, and what it is in each."""
+    title = f"From {words.called(first)} to {words.called(second)}"
+    header = ("variable", words.when(first.created_ms), words.when(second.created_ms))
+    return tables([Table(title, header, rows, "no variable differs")])
+
+
+def collected(freed_bytes: int, forgotten: int, took_seconds: float) -> Rendering:
+    """Say what was removed from a store."""
+    old = f" {forgotten} old automatic {'snapshot' if forgotten == 1 else 'snapshots'} went with it." * bool(
+        forgotten
+    )
+    freed = f"Freed {words.size(freed_bytes)}" if freed_bytes else "There was nothing to free"
+    return sentence(f"{freed} ({words.seconds(took_seconds)}).{old}")
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return f"<div>{''.join(parts)}</div>"

@@ -1,0 +1,59 @@
+"""What is known of the place that is saved: its notebook, its kernel, its machine.
+
+Rule of this module: facts of this process only, read when they are asked for: a notebook tells its path late.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jupyter_gpupool.protocol import names
+from jupyter_gpupool.protocol.tokens import read_claim
+
+_CONNECTION = re.compile(r"kernel-(.+)\.json")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Where:
+    """Where a state is from.
+
+    Attributes
+    ----------
+    notebook : str
+        Path of the notebook; empty when there is none.
+    kernel_id : str
+        Id of the kernel, as its server knows it; empty outside one.
+    hostname : str
+        The machine.
+    """
+
+    notebook: str
+    kernel_id: str
+    hostname: str
+
+
+def where(shell: Any | None) -> Where:
+    """Say where this process is."""
+    return Where(notebook=notebook(shell), kernel_id=_kernel_id(shell), hostname=socket.gethostname())
+
+
+def notebook(shell: Any | None) -> str:
+    """Return the path of this process's notebook; empty when it has none."""
+    if session := os.environ.get("JPY_SESSION_NAME"):
+        return session
+    return str(getattr(shell, "user_ns", {}).get("__vsc_ipynb_file__", ""))
+
+
+def _kernel_id(shell: Any | None) -> str:
+    claim = read_claim(os.environ.get(names.ENV_TOKEN, ""))
+    if claim is not None:
+        return claim.kernel_id
+    config = getattr(getattr(shell, "kernel", None), "config", {})
+    file = config.get("IPKernelApp", {}).get("connection_file", "") if config else ""
+    match = _CONNECTION.fullmatch(Path(str(file)).name)
+    return match[1] if match else ""
