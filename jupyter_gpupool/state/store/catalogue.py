@@ -37,12 +37,20 @@ class Catalogue:
         self._path = f"cache/{folder}"
         self._known: dict[str, tuple[int, bytes]] | None = None
 
-    def read(self, listing: list[Listed] | None = None) -> dict[str, bytes]:
-        """Return what each file holds by its name; those that vanish meanwhile are left out."""
+    def read(self, listing: list[Listed] | None = None, *, fresh: bool = False) -> dict[str, bytes]:
+        """Return what each file holds by its name; those that vanish meanwhile are left out.
+
+        Parameters
+        ----------
+        listing : list of Listed, optional
+            The files of the folder, where they were just listed.
+        fresh : bool
+            Read every file, and believe no copy.
+        """
         if listing is None:
             listing = self._files.listing(self._folder)
         found = {entry.name: entry.nbytes for entry in listing if entry.name.endswith(self._ending)}
-        known = self._load() if self._known is None else self._known
+        known = {} if fresh else self._load() if self._known is None else self._known
         known = {name: kept for name, kept in known.items() if found.get(name) == kept[0]}
         missing = [name for name in found if name not in known]
         for name in missing:
@@ -53,8 +61,8 @@ class Catalogue:
             self._save()
         return {name: kept[1] for name, kept in known.items()}
 
-    def fresh(self, name: str) -> bytes:
-        """Return what one file holds now."""
+    def now(self, name: str) -> bytes:
+        """Return what one file holds, from the file itself."""
         return self._files.read(f"{self._folder}/{name}")
 
     def _load(self) -> dict[str, tuple[int, bytes]]:

@@ -112,6 +112,7 @@ class _Collector:
         for pack, content in list(index.packs.items()):
             kept = [entry for entry in content.entries if self._keeps(pack, entry, needed)]
             self._pack(pack, content, kept, used.get(f"{pack}{PACK_ENDING}", 0))
+        self._drop_unreadable(needed)
         self._shelf.refresh()
 
     def _keeps(self, pack: str, entry: Entry, needed: set[bytes]) -> bool:
@@ -145,6 +146,15 @@ class _Collector:
             self._done.freed_bytes += rewrite(self._shelf, pack, content, kept)
             self._delete(pack)
             self._done.packs += 1
+
+    def _drop_unreadable(self, needed: set[bytes]) -> None:
+        """Delete packs without a readable index, once everything that is needed is elsewhere."""
+        index = self._shelf.index
+        if all(chunk in index for chunk in needed):
+            for pack in index.damaged.keys() - index.packs.keys():
+                if self._may_go(pack):
+                    self._delete(pack)
+                    self._done.packs += 1
 
     def _may_go(self, pack: str) -> bool:
         """Say whether a pack that nobody needs can be deleted: at once where nobody writes now."""

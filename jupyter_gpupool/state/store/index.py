@@ -50,20 +50,23 @@ class Index:
         self._files = files
         self._catalogue = Catalogue(files, PACKS, INDEX_ENDING)
         self._places: dict[bytes, Location] = {}
-        self._loaded: frozenset[tuple[str, int]] = frozenset()
+        self._loaded: dict[str, int] = {}
         self.packs: dict[str, PackIndex] = {}
         self.generations: dict[str, int] = {}
         self.listing: list[Listed] = []
         self.damaged: dict[str, str] = {}
         """What is wrong, by the name of a pack that cannot be used, or not whole."""
 
-    def refresh(self) -> None:
-        """Look at what packs there are now."""
+    def refresh(self, *, fresh: bool = False) -> None:
+        """Look at what packs there are now; ``fresh`` reads all of it again from the files themselves."""
         self.listing = self._files.listing(PACKS)
-        seen = frozenset((entry.name, entry.nbytes) for entry in self.listing)
-        if seen == self._loaded and not self.damaged:
-            return
-        self._rebuild()
+        seen = {entry.name: entry.nbytes for entry in self.listing}
+        gone = self._loaded.items() - seen.items()
+        if fresh or gone or self.damaged:
+            self._loaded = {}
+            self._load(seen, {}, fresh=fresh)
+        elif len(seen) > len(self._loaded):
+            self._load(seen, self._places, fresh=False)
         self._loaded = seen
 
     def get(self, chunk: bytes) -> Location | None:
@@ -82,33 +85,30 @@ class Index:
         """Return what all packs take of the disk, as of the last look."""
         return sum(entry.used_bytes for entry in self.listing)
 
-    def _rebuild(self) -> None:
-        lengths = {
-            entry.name.removesuffix(PACK_ENDING): entry.nbytes
-            for entry in self.listing
-            if entry.name.endswith(PACK_ENDING)
-        }
+    def _load(self, seen: dict[str, int], places: dict[bytes, Location], *, fresh: bool) -> None:
+        """Take in the indexes that are not loaded yet; with nothing loaded, all of them."""
+        bodies = self._catalogue.read(self.listing, fresh=fresh)
+        whole = not self._loaded
+        packs = {} if whole else self.packs
+        generations = {} if whole else self.generations
+        damaged = {} if whole else self.damaged
         newest: dict[str, tuple[int, str]] = {}
-        bodies = self._catalogue.read(self.listing)
-        for name in bodies:
-            pack, _, generation = name.removesuffix(INDEX_ENDING).rpartition("-")
-            newest[pack] = max(newest.get(pack, (-1, "")), (int(generation), name))
-        places: dict[bytes, Location] = {}
-        packs: dict[str, PackIndex] = {}
-        damaged: dict[str, str] = {}
-        for pack, (_, name) in sorted(newest.items(), reverse=True):  # of equals the oldest counts
+        for name in bodies.keys() - self._loaded.keys():
+            pack, _, number = name.removesuffix(INDEX_ENDING).rpartition("-")
+            newest[pack] = max(newest.get(pack, (-1, "")), (int(number), name))
+        for pack, (generation, name) in sorted(newest.items(), reverse=True):  # of equals the oldest counts
+            generations[pack] = generation
             try:
                 index = open_index(bodies[name], f"The index of the pack {pack}")
             except StateError as error:
                 damaged[pack] = error.message
                 continue
             packs[pack] = index
-            length = lengths.get(pack, 0)
+            length = seen.get(f"{pack}{PACK_ENDING}", 0)
             if length < index.pack_bytes:
                 damaged[pack] = f"The pack {pack} has {length} bytes of {index.pack_bytes}."
             _place(places, pack, [entry for entry in index.entries if entry.offset + entry.stored <= length])
-        self.generations = {pack: generation for pack, (generation, _) in newest.items()}
-        self._places, self.packs, self.damaged = places, packs, damaged
+        self._places, self.packs, self.generations, self.damaged = places, packs, generations, damaged
 
 
 def _place(places: dict[bytes, Location], pack: str, entries: list[Entry]) -> None:

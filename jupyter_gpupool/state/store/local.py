@@ -226,6 +226,9 @@ class LocalFiles:
         try:
             yield _take(fcntl, fd, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, wait_seconds)
         finally:
+            # A child that was forked meanwhile has the file open too: closing alone would not give it back.
+            with contextlib.suppress(OSError):
+                fcntl.flock(fd, fcntl.LOCK_UN)
             os.close(fd)
 
     def punch(self, path: str, ranges: list[tuple[int, int]]) -> bool:

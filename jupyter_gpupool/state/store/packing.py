@@ -6,6 +6,7 @@ store's own is looked at again after it was written, so that no chunk is other t
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 
 import xxhash
 
-from jupyter_gpupool.state.errors import CaptureFailed
+from jupyter_gpupool.state.errors import CaptureFailed, StateError
 from jupyter_gpupool.state.store.files import Files, Sink
 from jupyter_gpupool.state.store.formats import (
     ALIGNED_FROM_BYTES,
@@ -83,7 +84,7 @@ class PackWriter:
         self._owned = self._busy = 0
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
-        self._closing = False
+        self._closing = self._finished = False
 
     def add(self, piece: Piece) -> None:
         """Have a chunk written, now or soon."""
@@ -114,7 +115,7 @@ class PackWriter:
         start = time.perf_counter()
         sink, index = self._sink, PackIndex(self.written_bytes, self._entries)
         sink.finish()
-        self._sink = None
+        self._sink, self._finished = None, True
         self.seconds += time.perf_counter() - start
         self._files.put(index_path(self.pack, 0), seal_index(index))
         return index
@@ -127,8 +128,10 @@ class PackWriter:
         if self._sink is not None:
             self._sink.discard()
             self._sink = None
-        elif self._entries:
-            self._files.remove(pack_path(self.pack))
+        elif self._finished:
+            with contextlib.suppress(StateError):  # what is left is collected
+                self._files.remove(index_path(self.pack, 0))
+                self._files.remove(pack_path(self.pack))
 
     def _start(self) -> bool:
         """Start the thread; not possible any more while the interpreter ends."""

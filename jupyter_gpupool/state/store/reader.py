@@ -8,26 +8,24 @@ from __future__ import annotations
 
 import io
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import TracebackType
 from typing import NamedTuple, NoReturn, Self
 
 import zstandard
 
-from jupyter_gpupool.state.errors import Cancelled, SnapshotDamaged
+from jupyter_gpupool.state.errors import Cancelled, NoSuchSnapshot, SnapshotDamaged
 from jupyter_gpupool.state.model import Details, Manifest, Segment
 from jupyter_gpupool.state.store.files import Cancel, Source
 from jupyter_gpupool.state.store.formats import PAGE_BYTES, Codec, digest, shown, unpack_details
 from jupyter_gpupool.state.store.index import Location, pack_path
-from jupyter_gpupool.state.store.shelf import Shelf, cores
+from jupyter_gpupool.state.store.shelf import SNAPSHOT_ENDING, SNAPSHOTS, Shelf, cores
+from jupyter_gpupool.state.store.streams import ChunkFile
 
 #: Up to this many bytes are read without threads.
 INLINE_BYTES = 1024 * 1024
-#: Chunks of a stream that are read ahead.
-AHEAD_CHUNKS = 2
 
 
 class Run(NamedTuple):
@@ -108,16 +106,11 @@ class Reader:
         """
         view = memoryview(target).cast("B")
         jobs = list(self._jobs(chunks, view))
-        if len(view) <= INLINE_BYTES or len(jobs) < 2 or cores() == 1:
-            for chunk, place, part in jobs:
+        few = len(view) <= INLINE_BYTES or len(jobs) < 2 or cores() == 1
+        if few or not self._fetch_in_threads(jobs, progress, cancel):
+            for job in jobs:
                 _stop_if(cancel)
-                self._fetch(chunk, place, part, progress)
-            return
-        with _pool() as pool:
-            work = [pool.submit(self._fetch, *job, progress) for job in jobs]
-            for future in work:
-                _stop_if(cancel)
-                future.result()
+                self._fetch(*job, progress)
 
     def check(self, chunks: Sequence[bytes]) -> None:
         """Compare chunks with their hashes, and keep none of them."""
@@ -128,7 +121,7 @@ class Reader:
     def stream(self, segments: Sequence[Segment]) -> io.BufferedReader:
         """Return segments of the stream of objects as one file that is read from its beginning."""
         chunks = [chunk for segment in segments for chunk in segment.chunks]
-        return io.BufferedReader(_ChunkFile(self, chunks), 128 * 1024)
+        return io.BufferedReader(ChunkFile(lambda chunk: self.read([chunk]), chunks), 128 * 1024)
 
     def runs(self, chunks: Sequence[bytes]) -> list[Run] | None:
         """Return where chunks can be mapped from; None where they cannot be.
@@ -182,6 +175,23 @@ class Reader:
                 hint=_OLDER,
             )
 
+    def _fetch_in_threads(
+        self,
+        jobs: list[tuple[bytes, Location, memoryview]],
+        progress: Callable[[int], None] | None,
+        cancel: Cancel | None,
+    ) -> bool:
+        """Fetch chunks, several at once; False where no thread can be started any more."""
+        with _pool() as pool:
+            try:
+                work = [pool.submit(self._fetch, *job, progress) for job in jobs]
+            except RuntimeError:  # the interpreter ends
+                return False
+            for future in work:
+                _stop_if(cancel)
+                future.result()
+        return True
+
     def _place(self, chunk: bytes) -> Location:
         place = self._shelf.index.get(chunk)
         if place is None:
@@ -194,23 +204,27 @@ class Reader:
     def _fetch(
         self, chunk: bytes, place: Location, target: memoryview, progress: Callable[[int], None] | None
     ) -> None:
-        try:
-            self._load(place, target)
-        except FileNotFoundError:  # it was moved to another pack meanwhile, or is gone
+        problem = self._try(chunk, place, target)
+        if problem:  # perhaps it was moved meanwhile
             self._shelf.refresh()
-            place = self._place(chunk)
-            try:
-                self._load(place, target)
-            except FileNotFoundError:
-                self._damaged(chunk, f"is missing: the pack {place.pack} is gone")
-        except EOFError:
-            self._damaged(chunk, f"is missing: the pack {place.pack} was cut")
-        except zstandard.ZstdError as error:
-            self._damaged(chunk, f"cannot be read at byte {place.offset} of the pack {place.pack} ({error})")
-        if digest(target) != chunk:
-            self._damaged(chunk, f"is not what was saved, at byte {place.offset} of the pack {place.pack}")
+            moved = self._place(chunk)
+            if moved == place or self._try(chunk, moved, target):
+                self._damaged(chunk, problem)
         if progress is not None:
             progress(len(target))
+
+    def _try(self, chunk: bytes, place: Location, target: memoryview) -> str:
+        """Read a chunk and compare it with its hash; return what is wrong with it, as a clause."""
+        where = f"at byte {place.offset} of the pack {place.pack}"
+        try:
+            self._load(place, target)
+        except FileNotFoundError:
+            return f"is missing: the pack {place.pack} is gone"
+        except EOFError:
+            return f"is missing: the pack {place.pack} was cut"
+        except zstandard.ZstdError as error:
+            return f"cannot be read {where} ({error})"
+        return "" if digest(target) == chunk else f"is not what was saved, {where}"
 
     def _load(self, place: Location, target: memoryview) -> None:
         source = self._source(place.pack)
@@ -238,58 +252,14 @@ class Reader:
         return made
 
     def _damaged(self, chunk: bytes, what: str, more: str = "") -> NoReturn:
+        there = {entry.name for entry in self._shelf.files.listing(SNAPSHOTS)}
+        if f"{self.manifest.id}{SNAPSHOT_ENDING}" not in there:
+            raise NoSuchSnapshot(f"The snapshot {shown(self.manifest)} was forgotten while it was read.")
         raise SnapshotDamaged(
             f"The snapshot {shown(self.manifest)} is damaged: its chunk {chunk.hex()[:16]} {what}."
             + (f" {more}" if more else ""),
             hint=_OLDER,
         )
-
-
-class _ChunkFile(io.RawIOBase):
-    """Chunks one after the other, as a file; some are read ahead."""
-
-    def __init__(self, reader: Reader, chunks: Sequence[bytes]) -> None:
-        self._reader = reader
-        self._left = deque(chunks)
-        self._ahead: deque[Future[bytes] | bytes] = deque()
-        self._pool: ThreadPoolExecutor | None = None
-        self._current = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, target: memoryview) -> int:  # type: ignore[override]
-        while not self._current:
-            if not (self._left or self._ahead):
-                return 0
-            self._current = memoryview(self._next())
-        view = memoryview(target).cast("B")
-        n = min(len(view), len(self._current))
-        view[:n] = self._current[:n]
-        self._current = self._current[n:]
-        return n
-
-    def close(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
-            self._pool = None
-        super().close()
-
-    def _next(self) -> bytes:
-        while self._left and len(self._ahead) <= AHEAD_CHUNKS:
-            self._ahead.append(self._begin(self._left.popleft()))
-        first = self._ahead.popleft()
-        return first.result() if isinstance(first, Future) else first
-
-    def _begin(self, chunk: bytes) -> Future[bytes] | bytes:
-        if self._pool is None and not self._left and not self._ahead:
-            return self._reader.read([chunk])
-        try:
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(cores(), "gpupool-read")
-            return self._pool.submit(self._reader.read, [chunk])
-        except RuntimeError:  # while the interpreter ends no thread can be started
-            return self._reader.read([chunk])
 
 
 @contextmanager

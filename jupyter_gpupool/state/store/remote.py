@@ -81,7 +81,10 @@ class RemoteSink:
         """Abandon the upload."""
         with contextlib.suppress(Exception):
             self._file.discard()
-        self._file.closed = True  # or it would complete the upload when it is collected
+        with contextlib.suppress(AttributeError):
+            self._file.closed = True  # or it would complete the upload when it is collected
+        with contextlib.suppress(Exception):
+            self._system.rm_file(self._path)  # in memory it is there from its first byte on
 
 
 class RemoteFiles:

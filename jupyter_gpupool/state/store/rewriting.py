@@ -12,7 +12,7 @@ from jupyter_gpupool.state.store.packing import PackWriter, Piece
 from jupyter_gpupool.state.store.shelf import Shelf
 
 #: So many bytes may wait to be written.
-QUEUE_BYTES = 32 * 1024 * 1024
+QUEUE_BYTES = 16 * 1024 * 1024
 
 
 def rewrite(shelf: Shelf, pack: str, content: PackIndex, kept: list[Entry]) -> int:

@@ -79,10 +79,10 @@ class Shelf:
         self.index = Index(self.files)
         self.manifests = Catalogue(self.files, SNAPSHOTS, SNAPSHOT_ENDING)
 
-    def refresh(self) -> None:
-        """Look at what packs there are now."""
+    def refresh(self, *, fresh: bool = False) -> None:
+        """Look at what packs there are now; ``fresh`` believes no copy of their indexes."""
         with self._mutex:
-            self.index.refresh()
+            self.index.refresh(fresh=fresh)
 
     def mint(self, newest: str = "") -> str:
         """Return a new id: 12 digits of milliseconds, later than those of ``newest``, and 10 of chance."""

@@ -144,7 +144,7 @@ class Store:
         found = self._find(which)[0]
         # A list may come from the catalogue: what is restored is read from its own file.
         try:
-            data = self._shelf.manifests.fresh(f"{found.id}{SNAPSHOT_ENDING}")
+            data = self._shelf.manifests.now(f"{found.id}{SNAPSHOT_ENDING}")
         except FileNotFoundError as error:
             raise NoSuchSnapshot(f"The snapshot {found.id} was forgotten just now.") from error
         manifest, trusted = open_manifest(data, found.id, self._shelf.keys)
@@ -223,7 +223,7 @@ class Store:
         list of Damage
             What is wrong, by snapshot; empty when everything is as it was written.
         """
-        readable, damaged = self._manifests()
+        readable, damaged = self._manifests(fresh=True)
         chosen = [self.find(which)] if which else [manifest for manifest, _ in readable]
         found = [Damage(snapshot=id_, name="", reason=why) for id_, why in damaged.items() if not which]
         return found + verify(self._shelf, chosen, mend=mend, progress=progress)
@@ -238,11 +238,11 @@ class Store:
         for manifest in manifests:
             self._shelf.files.remove(snapshot_path(manifest.id))
 
-    def _manifests(self) -> tuple[_Read, dict[str, str]]:
+    def _manifests(self, *, fresh: bool = False) -> tuple[_Read, dict[str, str]]:
         """Return those that can be read, the newest first, and what is wrong with the others by id."""
         readable: _Read = []
         damaged: dict[str, str] = {}
-        for name, data in self._shelf.manifests.read().items():
+        for name, data in self._shelf.manifests.read(fresh=fresh).items():
             snapshot = name.removesuffix(SNAPSHOT_ENDING)
             try:
                 readable.append(open_manifest(data, snapshot, self._shelf.keys))

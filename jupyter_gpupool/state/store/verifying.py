@@ -54,7 +54,7 @@ def verify(
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Damage]:
     """Read what snapshots hold, and say which of them are damaged."""
-    shelf.refresh()
+    shelf.refresh(fresh=True)
     problems: dict[bytes, str] = {}
     held: list[tuple[Manifest, set[bytes]]] = []
     for manifest in manifests:

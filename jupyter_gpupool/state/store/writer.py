@@ -7,86 +7,29 @@ Rules of this module: what is in the store already is not written again; nothing
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-import xxhash
-
 from jupyter_gpupool.state.errors import Cancelled, StoreFull
-from jupyter_gpupool.state.model import CHUNK_BYTES, Details, Environment, Finding, Manifest
-from jupyter_gpupool.state.store.files import Cancel
-from jupyter_gpupool.state.store.formats import Codec, digest, pack_details, seal_manifest
+from jupyter_gpupool.state.model import Details, Manifest
+from jupyter_gpupool.state.store.formats import pack_details, seal_manifest
+from jupyter_gpupool.state.store.hashing import Hasher
 from jupyter_gpupool.state.store.names import checked_name
-from jupyter_gpupool.state.store.packing import PackWriter, Piece, changed_meanwhile
+from jupyter_gpupool.state.store.packing import PackWriter, Piece
 from jupyter_gpupool.state.store.shelf import (
     CONDEMNED,
     SNAPSHOT_ENDING,
     SNAPSHOTS,
     Shelf,
-    cores,
     snapshot_path,
 )
-from jupyter_gpupool.state.store.squeezing import Squeezer
+from jupyter_gpupool.state.store.writing import SMALL_BYTES, Label, WriteOptions
 
-#: Up to this size a buffer is hashed where it is, without threads.
-INLINE_BYTES = 256 * 1024
-#: So many chunks are hashed by one thread before it takes others.
-BATCH_CHUNKS = 4
-#: Batches that are hashed ahead of what is being written.
-AHEAD_BATCHES = 6
-#: So many bytes of copies and of compressed chunks may wait to be written.
-QUEUE_BYTES = 32 * 1024 * 1024
 #: Packs of at least this size tell how fast the disk is.
 MEASURED_BYTES = 32 * 1024 * 1024
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Label:
-    """What is said of a snapshot outside of it; the fields are those of `Manifest`."""
-
-    name: str = ""
-    note: str = ""
-    notebook: str = ""
-    seconds: float = 0.0
-    automatic: bool = False
-    total_bytes: int = 0
-    count: int = 0
-    findings: list[Finding] = field(default_factory=list)
-    environment: Environment
-    kernel: str = ""
-    hostname: str = ""
-    created_ms: int = 0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WriteOptions:
-    """How a snapshot is written.
-
-    Attributes
-    ----------
-    copies : bool
-        Copy what is new at once, so that its owner may go on; else memory that was given must stay as it is
-        until `Writer.commit` returns.
-    watch : bool
-        Keep what is needed for `Writer.unchanged`.
-    queue_bytes : int
-        So many bytes of copies and compressed chunks may wait for the disk; then `Writer.put` waits.
-    progress : callable or None
-        Called with the number of bytes that `put` has dealt with so far.
-    cancel : callable or None
-        Asked often; when it says True, `Cancelled` is raised.
-    """
-
-    copies: bool = False
-    watch: bool = False
-    queue_bytes: int = QUEUE_BYTES
-    progress: Callable[[int], None] | None = None
-    cancel: Cancel | None = None
+__all__ = ["Label", "WriteOptions", "Writer"]
 
 
 class Writer:
@@ -107,11 +50,8 @@ class Writer:
         self._pack = PackWriter(
             shelf.files, shelf.mint(), seed=shelf.seen.seed, queue_bytes=options.queue_bytes
         )
-        self._threads = cores()
-        self._squeezer = Squeezer(shelf.disk_speed, self._threads)
+        self._hasher = Hasher(shelf, self._known, options)
         self._pending: set[bytes] = set()
-        self._watched: list[tuple[memoryview, bytes]] = []
-        self._pool: ThreadPoolExecutor | None = None
         self._done_bytes = 0
         self._begun = time.monotonic()
         self._used_bytes = shelf.index.used_bytes() if shelf.quota_bytes is not None else 0
@@ -147,12 +87,10 @@ class Writer:
             If ``cancel`` said so.
         """
         view = memoryview(buffer).cast("B")
-        if len(view) <= INLINE_BYTES:
+        if len(view) <= SMALL_BYTES:
             return [self._small(view)] if len(view) else []
-        chunks = [view[at : at + CHUNK_BYTES] for at in range(0, len(view), CHUNK_BYTES)]
-        batches = (chunks[at : at + BATCH_CHUNKS] for at in range(0, len(chunks), BATCH_CHUNKS))
         ids: list[bytes] = []
-        for pieces in self._looked(batches):
+        for pieces in self._hasher.pieces(view):
             for piece in pieces:
                 ids.append(piece.id)
                 self._add(piece)
@@ -166,8 +104,7 @@ class Writer:
 
         When it is not, abort, and begin again: what was saved would be a state that never was.
         """
-        seed = self._shelf.seen.seed
-        return all(xxhash.xxh3_128_digest(view, seed) == quick for view, quick in self._watched)
+        return self._hasher.unchanged()
 
     def commit(self, details: Details, label: Label) -> Manifest:
         """Finish the snapshot: when this returns it is in the store, and stays.
@@ -216,62 +153,10 @@ class Writer:
         self.abort()
 
     def _small(self, view: memoryview) -> bytes:
-        data = bytes(view)
-        chunk = digest(data)
-        if self._options.watch:
-            self._watched.append((view, xxhash.xxh3_128_digest(data, self._shelf.seen.seed)))
-        if not self._known(chunk):
-            squeezed = self._squeezer.squeeze(memoryview(data))
-            codec = Codec.RAW if squeezed is None else Codec.ZSTD
-            self._add(Piece(chunk, data if squeezed is None else squeezed, len(data), codec))
-        self._tell(len(data))
-        return chunk
-
-    def _looked(self, batches: Iterable[list[memoryview]]) -> Iterator[list[Piece]]:
-        """Yield batches as pieces, in order; others are hashed meanwhile."""
-        waiting: deque[Future[list[Piece]] | list[Piece]] = deque()
-        for batch in batches:
-            waiting.append(self._begin(batch))
-            if len(waiting) > AHEAD_BATCHES:
-                yield _result(waiting.popleft())
-        while waiting:
-            yield _result(waiting.popleft())
-
-    def _begin(self, batch: list[memoryview]) -> Future[list[Piece]] | list[Piece]:
-        if self._threads == 1:
-            return self._look(batch)
-        try:
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(self._threads, "gpupool-hash")
-            return self._pool.submit(self._look, batch)
-        except RuntimeError:  # while the interpreter ends no thread can be started
-            return self._look(batch)
-
-    def _look(self, batch: list[memoryview]) -> list[Piece]:
-        """Find the ids of chunks, and compress what is new and worth it."""
-        return [self._piece(view) for view in batch]
-
-    def _piece(self, view: memoryview) -> Piece:
-        seen, seed = self._shelf.seen, self._shelf.seen.seed
-        quick = xxhash.xxh3_128_digest(view, seed)
-        if self._options.watch:
-            self._watched.append((view, quick))
-        chunk = seen.get(quick)
-        if chunk is not None and self._known(chunk):
-            return Piece(chunk, b"", len(view), Codec.RAW)
-        data: bytes | memoryview = bytes(view) if self._options.copies else view
-        chunk = digest(data)
-        known = self._known(chunk)
-        squeezed = None if known else self._squeezer.squeeze(memoryview(data))
-        if xxhash.xxh3_128_digest(data, seed) == quick:
-            seen.put(quick, chunk)
-        elif squeezed is not None:
-            raise changed_meanwhile()
-        if known:
-            return Piece(chunk, b"", len(view), Codec.RAW)
-        if squeezed is not None:
-            return Piece(chunk, squeezed, len(view), Codec.ZSTD)
-        return Piece(chunk, data, len(view), Codec.RAW, b"" if self._options.copies else quick)
+        piece = self._hasher.small(view)
+        self._add(piece)
+        self._tell(piece.nbytes)
+        return piece.id
 
     def _known(self, chunk: bytes) -> bool:
         if chunk in self._pending:
@@ -343,11 +228,5 @@ class Writer:
 
     def _close(self) -> None:
         self._open = False
-        self._watched = []
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
+        self._hasher.close()
         self._held.close()
-
-
-def _result(work: Future[list[Piece]] | list[Piece]) -> list[Piece]:
-    return work.result() if isinstance(work, Future) else work
