@@ -14,6 +14,7 @@ from jupyter_gpupool.state.recipes import (
     hopeless,
     iterators,
     locks,
+    logs,
     queues,
     stepping,
     weakrefs,
@@ -30,6 +31,7 @@ _OURS: tuple[tuple[Recipe, ...], ...] = (
     combinatorics.RECIPES,
     weakrefs.RECIPES,
     exceptions.RECIPES,
+    logs.RECIPES,
 )
 
 

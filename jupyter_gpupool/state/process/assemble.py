@@ -1,0 +1,38 @@
+"""All sections of the process, in their order.
+
+Rule of this module: this is the only place that knows all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from jupyter_gpupool.state.process import (
+    cautions,
+    chance,
+    environment,
+    figures,
+    history,
+    logs,
+    options,
+    secrets,
+    whereabouts,
+)
+from jupyter_gpupool.state.process.section import Section
+
+
+def sections(
+    memory: history.History | None = None, *, patterns: Iterable[str] = secrets.SECRET_ENVIRONMENT
+) -> list[Section]:
+    """Return all sections, those first that the variables may need.
+
+    Parameters
+    ----------
+    memory : History, optional
+        What was typed and what came out, where there is a shell.
+    patterns : iterable of str
+        Names of environment variables that are secrets.
+    """
+    found = [environment.section(patterns), whereabouts.DIRECTORY, whereabouts.PATH]
+    found += [chance.SECTION, options.SECTION, cautions.SECTION, logs.SECTION, figures.SECTION]
+    return found if memory is None else [*found, history.section(memory)]
