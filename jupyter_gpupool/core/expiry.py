@@ -18,17 +18,21 @@ from jupyter_gpupool.core.turn import Turn
 
 def next_deadline_ms(ledger: Ledger) -> int | None:
     """Pool time at which anything is due next; None when nothing ever is."""
-    graces = (ledger.nodes[it].grace_until_ms for it in ledger.away())
-    times = [it for it in graces if it is not None]
     first = ledger.deadlines.first(ledger.leases)
-    if first is not None:
-        times.append(first[0])
-    if ledger.activity.wake_ms is not None:
-        times.append(ledger.activity.wake_ms)
-    week_ms = hooks.quota_wakes_ms(ledger)
-    if week_ms is not None:
-        times.append(week_ms)
-    return min(times) if times else None
+    soonest = None if first is None else first[0]
+    # this is asked after every event, and mostly there is nothing else
+    if ledger.any_away:
+        for node_id in ledger.away():
+            soonest = _sooner(soonest, ledger.nodes[node_id].grace_until_ms)
+    if ledger.any_waiting():
+        soonest = _sooner(soonest, hooks.quota_wakes_ms(ledger))
+    return _sooner(soonest, ledger.activity.wake_ms)
+
+
+def _sooner(one_ms: int | None, other_ms: int | None) -> int | None:
+    if one_ms is None or other_ms is None:
+        return other_ms if one_ms is None else one_ms
+    return min(one_ms, other_ms)
 
 
 def on_time_passed(turn: Turn, event: TimePassed) -> None:

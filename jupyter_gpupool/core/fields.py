@@ -28,6 +28,8 @@ from jupyter_gpupool.core.shares import WHOLE_MILLI
 
 #: How many fields are kept.
 _MOST_FIELDS = 64
+#: For how many requests a field remembers whether it could ever have room for them.
+_MOST_ASKS = 1024
 
 
 class FieldKey(NamedTuple):
@@ -102,8 +104,9 @@ class Field:
         The devices on each node, in a fixed order.
     kinds : Counter
         How many devices of each kind there are.
-    stale : set of str
-        Nodes that have changed and were not looked at since.
+    stale : dict of str to set of str or None
+        Nodes that have changed and were not looked at since, with the devices of which more or less is taken;
+        None where anything may be different.
     grown : dict of str to None
         Nodes on which there is more room than there was, until somebody takes note.
     """
@@ -113,19 +116,34 @@ class Field:
         self.index = PlacementIndex(policy, demand)
         self.members: dict[str, tuple[Account, ...]] = {}
         self.kinds: Counter[DeviceKind] = Counter()
-        self.stale: dict[str, None] = {}
+        self.stale: dict[str, set[str] | None] = {}
         self.described: set[str] = set()
         self.grown: dict[str, None] = {}
         self._near: PlacementIndex | None = None
+        #: Nodes whose rooms it does not know yet, in the order in which they came.
+        self._far: dict[str, None] = {}
+        #: Whether requests could ever have room, as long as devices are what they are.
+        self._ever: dict[Ask, bool] = {}
 
     @property
     def near(self) -> PlacementIndex:
         """The nodes by how near they come to having room."""
         if self._near is None:
             self._near = PlacementIndex(nearest, able=could_fit)
-            for node_id in self.members:
-                self._near.set_room(node_id, self.index.room(node_id))
+            self._far = dict.fromkeys(self.members)
+        for node_id in self._far:
+            self._near.set_room(node_id, self.index.room(node_id))
+        self._far.clear()
         return self._near
+
+    def could_ever(self, ask: Ask) -> bool:
+        """Whether there would be room for a request on a node of which nothing is taken."""
+        known = self._ever.get(ask)
+        if known is None:
+            if len(self._ever) >= _MOST_ASKS:
+                self._ever.clear()
+            known = self._ever[ask] = self.near.best(ask) is not None
+        return known
 
     def set_members(self, node_id: str, accounts: tuple[Account, ...]) -> None:
         """Take over which devices of a node belong to the field."""
@@ -137,7 +155,9 @@ class Field:
             self.kinds.update(it.device.kind for it in accounts if it.device is not None)
         elif node_id in self.index:
             self.index.remove(node_id)
-            if self._near is not None:
+            self._ever.clear()
+            self._far.pop(node_id, None)
+            if self._near is not None and node_id in self._near:
                 self._near.remove(node_id)
 
     def set_room(self, node_id: str, room: Room) -> None:
@@ -147,7 +167,9 @@ class Field:
             return
         self.index.set_room(node_id, room)
         if self._near is not None:
-            self._near.set_room(node_id, room)
+            self._far[node_id] = None
+        if before is None or before.frame != room.frame:
+            self._ever.clear()
         if before is None or _has_grown(before, room):
             self.grown[node_id] = None
 
@@ -191,6 +213,14 @@ class Fields:
             self.node_described(node_id)
 
     # --- what the ledger tells --------------------------------------------------------------------
+
+    def device_changed(self, node_id: str, device_id: str) -> None:
+        """Note that what is taken of one device of a node has changed."""
+        for field in self._fields.values():
+            if node_id in field.members:
+                changed = field.stale.setdefault(node_id, set())
+                if changed is not None:
+                    changed.add(device_id)
 
     def node_changed(self, node_id: str) -> None:
         """Note that what is taken of a node, or whether it is offered, has changed."""
@@ -331,12 +361,39 @@ class Fields:
 
     def _catch_up(self, field: Field) -> None:
         stale, field.stale = field.stale, {}
-        for node_id in stale:
+        for node_id, device_ids in stale.items():
             if node_id in field.described:
                 field.set_members(node_id, self._members(field.key, node_id))
             if node_id in field.members:
-                field.set_room(node_id, self.room(field, node_id))
+                room = None if device_ids is None else self._room_after(field, node_id, device_ids)
+                field.set_room(node_id, room or self.room(field, node_id))
         field.described.clear()
+
+    def _room_after(self, field: Field, node_id: str, device_ids: set[str]) -> Room | None:
+        """Return what is free on a node after some of its devices changed; None where that is not enough."""
+        before = field.index.room(node_id)
+        frame = before.frame
+        if frame is None:
+            return None
+        free, free_bytes = list(before.devices), list(before.device_bytes)
+        for place, account in enumerate(field.members[node_id]):
+            if account.device_id in device_ids:
+                device = account.device
+                offered = device is not None and _is_offered(account, device, degraded=field.key.degraded)
+                if not (offered and frame.memory[place]):
+                    return None
+                milli, size = account.open_to("")
+                free[place], free_bytes[place] = self._not_kept(account, milli, size)
+        return before._replace(devices=tuple(free), device_bytes=tuple(free_bytes))
+
+    def _not_kept(
+        self, account: Account, milli: int, size: int, lifted: Set[str] = frozenset()
+    ) -> tuple[int, int]:
+        """Return what of that is free of a device is not kept for a request."""
+        kept = self.kept.get(account.device_id)
+        if kept is None or kept.lease_id in lifted:
+            return milli, size
+        return min(milli, kept.compute_milli), min(size, kept.memory_bytes)
 
     def _members(self, key: FieldKey, node_id: str) -> tuple[Account, ...]:
         return tuple(it for it in self._accounts(node_id) if it.device is not None and key.has(it.device))
@@ -401,9 +458,7 @@ class Fields:
                 whole.append(device.whole_only)
             else:
                 whole.append(False)
-            kept = self.kept.get(account.device_id)
-            if kept is not None and kept.lease_id not in lifted:
-                milli, room_bytes = min(milli, kept.compute_milli), min(room_bytes, kept.memory_bytes)
+            milli, room_bytes = self._not_kept(account, milli, room_bytes, lifted)
             free.append(milli)
             free_bytes.append(room_bytes)
             sizes.append(size)

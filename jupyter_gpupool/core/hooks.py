@@ -127,6 +127,8 @@ def quota_wakes_ms(ledger: Ledger) -> int | None:
 
     None when nobody can wait for that.
     """
+    if not ledger.any_waiting():
+        return None
     times = (ask.next_week_ms(ledger), ledger.reservations.wakes_ms(ledger))
     return min((it for it in times if it is not None), default=None)
 

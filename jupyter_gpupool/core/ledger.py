@@ -32,6 +32,9 @@ Process = tuple[str, int]
 class Watcher(Protocol):
     """What is told of nodes that change."""
 
+    def device_changed(self, node_id: str, device_id: str) -> None:
+        """Note that what is taken of one device of a node has changed, and nothing else there."""
+
     def node_changed(self, node_id: str) -> None:
         """Note that what is taken of a node, or whether it is offered, has changed."""
 
@@ -123,7 +126,8 @@ class Ledger:
     def _changed(self, device_id: str) -> None:
         account = self.accounts.get(device_id)
         if account is not None and account.device is not None:
-            self._node_changed(account.device.node_id)
+            for watcher in self._watchers:
+                watcher.device_changed(account.device.node_id, device_id)
 
     def _node_changed(self, node_id: str) -> None:
         for watcher in self._watchers:
@@ -243,6 +247,11 @@ class Ledger:
             node = Node(id=node_id, hostname=node_id, connected=False)
             self.nodes[node_id] = NodeRecord(node=node, grace_until_ms=until_ms)
             self._away[node_id] = self._strangers[node_id] = None
+
+    @property
+    def any_away(self) -> bool:
+        """Whether the agent of any node is expected back."""
+        return bool(self._away)
 
     def away(self) -> list[str]:
         """List the nodes whose leases end unless their agents are back in time."""

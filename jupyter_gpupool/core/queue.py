@@ -68,6 +68,10 @@ class Queue:
         self._late: dict[DeviceKind, list[Lease]] = {}
         ledger.watch(self)
 
+    def device_changed(self, node_id: str, device_id: str) -> None:
+        """Note that what is taken of one device of a node has changed."""
+        self._touched[node_id] = None
+
     def node_changed(self, node_id: str) -> None:
         """Note that what is taken of a node, or whether it is offered, has changed."""
         self._touched[node_id] = None
@@ -91,6 +95,10 @@ class Queue:
             found = self._next(now_ms)
             if found is not None:
                 yield found
+                if not self._firsts and not self._ledger.any_waiting():
+                    self._open.clear()  # nobody is left who could gain from anything
+                    self._special.clear()
+                    return
             elif not self._appoint(now_ms):
                 return
 
@@ -440,7 +448,7 @@ class Queue:
         if want.spread and want.count > 1:
             return False
         ask = ask_of(want)
-        return any(field.near.best(ask) is not None for field in self.fields.of(want))
+        return any(field.could_ever(ask) for field in self.fields.of(want))
 
     def could_use(self, want: Want) -> list[tuple[Account, Device]]:
         """List the devices on offer that are large enough for a request."""

@@ -6,7 +6,8 @@ table, closes the usage segment, and writes the transition down. Handlers refuse
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields
+from operator import attrgetter
 from typing import Any
 
 from jupyter_gpupool.core.config import PoolConfig
@@ -91,7 +92,7 @@ class Turn:
         if lease.used_until_ms is not None:
             changes["used_milli_ms"] = usage_until(lease, self.now_ms)
             changes["used_until_ms"] = self.now_ms
-        after = replace(lease, **changes)
+        after = _changed(lease, changes)
         self.ledger.put(after)
         self._write(after, lease.state, event)
         return after
@@ -105,3 +106,26 @@ class Turn:
         self.effects.append(
             WriteDown(lease=lease, before=before, event=event, now_ms=self.now_ms, wall_ms=self.wall_ms)
         )
+
+
+#: Every field of a lease at once, and what writes one of them into a value that is being made.
+_NAMES = tuple(it.name for it in fields(Lease))
+_read_all = attrgetter(*_NAMES)
+_PUT = {name: getattr(Lease, name).__set__ for name in _NAMES}
+_PUT_ALL = tuple(_PUT.values())
+
+
+def _changed(lease: Lease, changes: dict[str, Any]) -> Lease:
+    """Do what ``dataclasses.replace`` does, several times as fast: every decision makes such values.
+
+    Raises
+    ------
+    KeyError
+        If a lease has no such field.
+    """
+    after = object.__new__(Lease)
+    for put, value in zip(_PUT_ALL, _read_all(lease), strict=True):
+        put(after, value)
+    for name, value in changes.items():
+        _PUT[name](after, value)
+    return after

@@ -23,6 +23,8 @@ from jupyter_gpupool.core.policies.score import Scored, ScorePolicy
 _MOST_SHAPES = 512
 #: A heap is built anew when so many of its entries are out of date for each that is not.
 _MOST_STALE = 4
+#: That, and looking at all groups rather than at those that changed, is not worth while below these numbers.
+_FEW_STALE, _FEW_CHANGED = 64, 8
 
 
 class Placement(NamedTuple):
@@ -207,7 +209,10 @@ class PlacementIndex:
     def _catch_up(self, ask: Ask, view: _View) -> None:
         """Look at the groups that changed since this shape was last asked for."""
         changed = self._log[view.seen :]
-        if len(changed) > len(self._groups) or len(view.heap) > _MOST_STALE * len(self._groups) + 64:
+        if not changed:
+            return
+        most = _MOST_STALE * len(self._groups) + _FEW_STALE
+        if len(changed) > len(self._groups) + _FEW_CHANGED or max(len(view.heap), len(view.scores)) > most:
             self._fill(ask, view)
             return
         view.seen = len(self._log)
@@ -216,7 +221,8 @@ class PlacementIndex:
                 heappush(view.heap, entry)
 
     def _entry(self, ask: Ask, view: _View, room: Room) -> tuple[int, int, Room] | None:
-        if not self._able(ask, room) or (rank := self._first(room)) is None:
+        rank = self._first(room)
+        if rank is None or not self._able(ask, room):
             return None
         scored = view.scores.get(room)
         if scored is None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.core.leases import Lease
 from jupyter_gpupool.core.policies.order import AGING_MS, Part, Standing
-from jupyter_gpupool.core.quotas.counted import NOTHING, Counted, counted
+from jupyter_gpupool.core.quotas.counted import NOTHING, Counted, counted, counts_alike
 from jupyter_gpupool.core.quotas.lines import Calendar, Line, Oldest, Reading
 from jupyter_gpupool.core.quotas.model import Quotas, Rules
 from jupyter_gpupool.core.quotas.usage import OwnerUsage
@@ -111,6 +111,8 @@ class Book:
 
     def note(self, before: Lease | None, after: Lease | None) -> None:
         """Take over one change of one lease; None for one that is new, or has ended."""
+        if before is not None and after is not None and counts_alike(before, after):
+            return
         old, new = counted(before), counted(after)
         if old == new:
             return

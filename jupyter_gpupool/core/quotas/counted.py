@@ -61,3 +61,15 @@ def counted(lease: Lease | None) -> Counted:
         memory = max(memory, sum(share.memory_bytes for share in lease.pending))
     urgent = want.priority is Priority.HIGH
     return Counted(want.kind, milli * want.count, memory, urgent=urgent, pinned=lease.pinned)
+
+
+def counts_alike(before: Lease, after: Lease) -> bool:
+    """Whether two values of a lease surely count for the same, seen at a glance."""
+    return (
+        before.state in HOLDING
+        and after.state in HOLDING
+        and before.want is after.want
+        and before.shares is after.shares
+        and before.pending is after.pending
+        and before.pinned is after.pinned
+    )
