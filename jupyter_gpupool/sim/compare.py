@@ -15,6 +15,8 @@ from jupyter_gpupool.core.config import PoolConfig
 from jupyter_gpupool.core.errors import InvalidValue
 from jupyter_gpupool.core.policies import order_policy, place_policy
 from jupyter_gpupool.core.policies.evictions import evict_policy
+from jupyter_gpupool.core.quotas import Quotas
+from jupyter_gpupool.core.reservations import Reserved
 from jupyter_gpupool.core.shares import parse_compute
 from jupyter_gpupool.sim.engine import Engine, Habits
 from jupyter_gpupool.sim.measures import Counts, WaitSummary, jain
@@ -39,7 +41,7 @@ _CHECKS: Mapping[str, Callable[[str], object]] = {
 }
 _NO, _YES = frozenset({"no", "false", "off", "0"}), frozenset({"yes", "true", "on", "1"})
 #: Fields of the rules that cannot be written in one line.
-_NOT_WRITTEN = frozenset({"quotas"})
+_NOT_WRITTEN = frozenset({"quotas", "reservations"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +51,25 @@ class Policy:
     text: str
     config: PoolConfig = field(default_factory=PoolConfig)
     habits: Habits = field(default_factory=Habits)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """What holds whichever policy is played.
+
+    Attributes
+    ----------
+    quotas : Quotas
+        What owners and groups may have, and deserve.
+    reservations : tuple of Reserved
+        What is reserved for groups at some times.
+    begins_ms : int or None
+        UTC at the beginning, milliseconds since the epoch; None for a Monday.
+    """
+
+    quotas: Quotas = field(default_factory=Quotas)
+    reservations: tuple[Reserved, ...] = ()
+    begins_ms: int | None = None
 
 
 def parse_policy(text: str, base: Policy | None = None) -> Policy:
@@ -194,13 +215,17 @@ def play(
     pool: SimPool,
     workload: Workload,
     policy: Policy,
+    place: Place | None = None,
     *,
     drain_ms: int = DAY_MS,
     tell: Callable[[float], None] | None = None,
 ) -> Outcome:
     """Play a workload by one policy."""
-    begun = time.perf_counter()
-    engine = Engine(pool, workload, policy.config, policy.habits, drain_ms=drain_ms, tell=tell)
+    begun, place = time.perf_counter(), place or Place()
+    config = replace(policy.config, quotas=place.quotas, reservations=place.reservations)
+    engine = Engine(
+        pool, workload, config, policy.habits, begins_ms=place.begins_ms, drain_ms=drain_ms, tell=tell
+    )
     played = engine.run()
     meter, counts = played.meter, played.counts
     rows = zip(meter.means(), played.fragmentation, strict=True)

@@ -12,8 +12,8 @@ from heapq import heapify, heappop, heappush
 from jupyter_gpupool.core.config import PoolConfig
 from jupyter_gpupool.core.effects import WriteDown
 from jupyter_gpupool.core.leases import EndReason
-from jupyter_gpupool.sim.host import Host, Played
-from jupyter_gpupool.sim.measures import OwnerTime
+from jupyter_gpupool.sim.host import Host
+from jupyter_gpupool.sim.measures import OwnerTime, Played
 from jupyter_gpupool.sim.people import Guest, Mood
 from jupyter_gpupool.sim.pools import SimPool
 from jupyter_gpupool.sim.workload import DAY_MS, Workload
@@ -57,6 +57,8 @@ class Engine:
         The rules.
     habits : Habits or None
         What happens around them; the usual when None.
+    begins_ms : int or None
+        UTC at the beginning, milliseconds since the epoch; None for a Monday.
     drain_ms : int
         For how long after the horizon it goes on while requests from before it wait.
     on_write : callable or None
@@ -72,6 +74,7 @@ class Engine:
         config: PoolConfig,
         habits: Habits | None = None,
         *,
+        begins_ms: int | None = None,
         drain_ms: int = DAY_MS,
         on_write: Callable[[WriteDown], None] | None = None,
         tell: Callable[[float], None] | None = None,
@@ -80,7 +83,7 @@ class Engine:
         self._stretch = self._habits.stretch
         milli = self._habits.share_milli
         sizes = workload.sizes(pool.kind) if milli is None else {milli: 1}
-        self.host = Host(pool, config, sizes, workload.horizon_ms, self, on_write)
+        self.host = Host(pool, config, sizes, workload.horizon_ms, self, on_write, begins_ms)
         self._played = self.host.played
         self._horizon_ms = workload.horizon_ms
         self._until_ms = workload.horizon_ms + drain_ms
@@ -243,6 +246,8 @@ class Engine:
     def attached(self, guest: Guest) -> None:
         """Begin what waited for the share, once the pool has finished what it is doing."""
         guest.idle_from_ms = self.host.now_ms
+        if guest.visit.pinned:
+            self._later(0, self._pin, guest)
         if guest.mood is Mood.WAITS:
             guest.next_epoch()
             self._later(0, self._want_cell, guest)
@@ -251,6 +256,10 @@ class Engine:
             self._later(0, self._say_idle, guest)
         if self._habits.cull_ms is not None:
             self._plan_cull(guest, self._habits.cull_ms)
+
+    def _pin(self, guest: Guest) -> None:
+        if guest.held:
+            self.host.pin(guest)
 
     def _say_idle(self, guest: Guest) -> None:
         if guest.mood is Mood.PAUSES:

@@ -7,16 +7,15 @@ pool before anything else happens. Nothing depends on the real time or on chance
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from jupyter_gpupool.core import events as ev
 from jupyter_gpupool.core.config import PoolConfig
 from jupyter_gpupool.core.effects import Detach, Effect, PrepareAttach, WriteDown
-from jupyter_gpupool.core.errors import GPUPoolError
+from jupyter_gpupool.core.errors import GPUPoolError, QuotaExceeded
 from jupyter_gpupool.core.leases import EndReason, Holder, Lease, LeaseEvent, LeaseState, Want
 from jupyter_gpupool.core.pool import Pool
-from jupyter_gpupool.sim.measures import Counts, Fragmentation, Meter, OwnerTime, Waits
+from jupyter_gpupool.sim.measures import Fragmentation, Meter, Played
 from jupyter_gpupool.sim.people import Guest
 from jupyter_gpupool.sim.pools import SimPool
 
@@ -37,25 +36,6 @@ class Stage(Protocol):
         """Note that a request ended without a grant (None: it was refused)."""
 
 
-@dataclass(kw_only=True, slots=True)
-class Played:
-    """What was measured in one run.
-
-    Attributes
-    ----------
-    requests, cells : Waits
-        How long requests waited for their grant, and cells for the share they need.
-    """
-
-    meter: Meter
-    counts: Counts = field(default_factory=Counts)
-    requests: Waits = field(default_factory=Waits)
-    cells: Waits = field(default_factory=Waits)
-    owners: dict[str, OwnerTime] = field(default_factory=dict)
-    fragmentation: list[float] = field(default_factory=list)
-    ended_ms: int = 0
-
-
 class Host:
     """A pool with its devices, at a time.
 
@@ -73,6 +53,8 @@ class Host:
         Who is told of leases.
     on_write : callable or None
         Is given every transition.
+    begins_ms : int or None
+        UTC at the beginning, milliseconds since the epoch; None for a Monday.
 
     Attributes
     ----------
@@ -88,12 +70,14 @@ class Host:
         horizon_ms: int,
         stage: Stage,
         on_write: Callable[[WriteDown], None] | None,
+        begins_ms: int | None = None,
     ) -> None:
         self.pool = Pool(config)
         self.played = Played(meter=Meter(horizon_ms))
         self.now_ms = 0
         self.open = 0
         self._horizon_ms = horizon_ms
+        self._begins_ms = WALL_START_MS if begins_ms is None else begins_ms
         self._stage, self._on_write = stage, on_write
         self._made = 0
         self._guests: dict[str, Guest] = {}
@@ -110,14 +94,14 @@ class Host:
                     devices=node.devices,
                     holders=(),
                     now_ms=0,
-                    wall_ms=WALL_START_MS,
+                    wall_ms=self._begins_ms,
                 )
             )
 
     @property
     def wall_ms(self) -> int:
         """UTC, milliseconds since the epoch."""
-        return WALL_START_MS + self.now_ms
+        return self._begins_ms + self.now_ms
 
     def move_to(self, now_ms: int) -> None:
         """Let time pass."""
@@ -200,9 +184,22 @@ class Host:
             now_ms = self.now_ms
             self._give(
                 ev.ActivitySeen(
-                    lease_id=guest.lease_id, busy=busy, now_ms=now_ms, wall_ms=WALL_START_MS + now_ms
+                    lease_id=guest.lease_id, busy=busy, now_ms=now_ms, wall_ms=self._begins_ms + now_ms
                 )
             )
+
+    def pin(self, guest: Guest) -> None:
+        """Ask that what somebody holds is not taken back; a quota may not allow it."""
+        counts = self.played.counts
+        try:
+            self._give(
+                ev.PinRequested(
+                    lease_id=guest.lease_id, pinned=True, now_ms=self.now_ms, wall_ms=self.wall_ms
+                )
+            )
+            counts.pinned += 1
+        except QuotaExceeded:
+            counts.pins_refused += 1
 
     def _give(self, event: ev.Event) -> None:
         """Give the pool a fact, and obey; what obeying leads to is given after that."""

@@ -232,6 +232,8 @@ class Counts:
         Leases whose holder was told that they will be taken back; that were, for somebody who waited; of
         these, during a cell; that were taken back because nobody used them for long; that ended because
         their idle kernel was culled; and cells that found their share gone.
+    pinned, pins_refused : int
+        Leases that their owners pinned, and those that a quota did not let them pin.
     lost_ms : int
         How long cells had run that were cut off.
     """
@@ -249,5 +251,26 @@ class Counts:
     released_idle: int = 0
     culled: int = 0
     came_back: int = 0
+    pinned: int = 0
+    pins_refused: int = 0
     lost_ms: int = 0
     refusals: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(kw_only=True, slots=True)
+class Played:
+    """What was measured in one run.
+
+    Attributes
+    ----------
+    requests, cells : Waits
+        How long requests waited for their grant, and cells for the share they need.
+    """
+
+    meter: Meter
+    counts: Counts = field(default_factory=Counts)
+    requests: Waits = field(default_factory=Waits)
+    cells: Waits = field(default_factory=Waits)
+    owners: dict[str, OwnerTime] = field(default_factory=dict)
+    fragmentation: list[float] = field(default_factory=list)
+    ended_ms: int = 0

@@ -10,7 +10,7 @@ nothing for the others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -44,6 +44,8 @@ AWAY_MINUTES = Quantiles((0.0, 30.0), (0.5, 155.0), (0.9, 3240.0), (1.0, 10_080.
 #: How many days of a class, at least half of them, lie behind it when it is looked at first, so that long
 #: sessions are as frequent among those that go on as they would be.
 _BEFORE_DAYS = 60
+#: How often somebody is told how far it is, in users.
+_TELL_EVERY = 64
 #: The part of sessions that hold a share and never use it.
 IDLE_SESSIONS = 0.7
 #: Share sizes by how many of a class ask for them. No trace of fractional notebook leases is public: this mix
@@ -87,14 +89,24 @@ class NotebookClass:
         if not 0 <= self.idle_sessions <= 1:
             raise InvalidValue(f"{self.idle_sessions:g} is no part of the sessions.", hint="Say 0 to 1.")
 
-    def workload(self) -> Workload:
-        """Draw everybody."""
+    def workload(self, tell: Callable[[float], None] | None = None) -> Workload:
+        """Draw everybody.
+
+        Parameters
+        ----------
+        tell : callable or None
+            Is told now and then which part of them is drawn.
+        """
         horizon = round(self.days * DAY_MS)
-        people = tuple(self._person(number, horizon) for number in range(self.users))
+        people: list[Person] = []
+        for number in range(self.users):
+            if tell is not None and number % _TELL_EVERY == 0:
+                tell(number / self.users)
+            people.append(self._person(number, horizon))
         idle = f"{self.idle_sessions:.0%} of the sessions hold a share and never use it"
         return Workload(
             name=f"{self.users} notebook users for {self.days:g} days",
-            people=people,
+            people=tuple(people),
             horizon_ms=horizon,
             notes=(f"Drawn from published aggregates of a notebook trace, seed {self.seed}; {idle}.",),
         )

@@ -14,7 +14,7 @@ import msgspec
 
 from jupyter_gpupool._version import version
 from jupyter_gpupool.core.shares import format_duration
-from jupyter_gpupool.sim.compare import Outcome, Policy, play
+from jupyter_gpupool.sim.compare import Outcome, Place, Policy, play
 from jupyter_gpupool.sim.pools import SimPool
 from jupyter_gpupool.sim.workload import Workload
 
@@ -55,14 +55,22 @@ class Simulation:
     @property
     def speed(self) -> str:
         """How fast it was played, for a person."""
-        events, took = sum(it.events for it in self.outcomes), sum(it.seconds for it in self.outcomes)
-        return f"{events:,} events in {took:.1f} s ({events / max(took, 1e-9) * 60:,.0f} a minute)."
+        events, facts = (
+            sum(look) for look in zip(*((it.events, it.counts.facts) for it in self.outcomes), strict=True)
+        )
+        took = sum(it.seconds for it in self.outcomes)
+        rate, decided = (60 * count / max(took, 1e-9) for count in (events, facts))
+        return (
+            f"{events:,} events in {took:.1f} s ({rate:,.0f} a minute); "
+            f"the pool decided on {facts:,} of them ({decided:,.0f} a minute)."
+        )
 
 
 def simulate(
     pool: SimPool,
     workload: Workload,
     policies: Sequence[Policy],
+    place: Place | None = None,
     *,
     seed: int = 0,
     tell: Callable[[int, float], None] | None = None,
@@ -77,6 +85,8 @@ def simulate(
         Who comes.
     policies : sequence of Policy
         What is compared.
+    place : Place or None
+        Quotas, reservations and the calendar that hold for all of them; none when None.
     seed : int
         What the workload was drawn with; only shown.
     tell : callable or None
@@ -85,7 +95,7 @@ def simulate(
     outcomes = []
     for number, policy in enumerate(policies):
         told = None if tell is None else _telling(tell, number)
-        outcomes.append(play(pool, workload, policy, tell=told))
+        outcomes.append(play(pool, workload, policy, place, tell=told))
     return Simulation(
         pool=pool.describe(),
         workload=workload.name,

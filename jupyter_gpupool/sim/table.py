@@ -36,6 +36,13 @@ def _taken(it: Outcome) -> str:
     return f"{it.counts.taken:,} ({it.counts.taken_in_use:,} during a cell)"
 
 
+def _refused(it: Outcome) -> str:
+    why = ", ".join(
+        f"{code.replace('_', ' ')} {times:,}" for code, times in sorted(it.counts.refusals.items())
+    )
+    return f"{it.counts.refused:,} ({why})" if why else "0"
+
+
 #: All figures, in the order in which they are shown.
 ROWS = (
     Row("device-hours in the pool", lambda it: f"{it.capacity_hours:,.0f}"),
@@ -65,6 +72,8 @@ ROWS = (
     Row("taken back after long idleness", lambda it: f"{it.counts.released_idle:,}"),
     Row("kernels culled", lambda it: f"{it.counts.culled:,}"),
     Row("cells that found their share gone", lambda it: f"{it.counts.came_back:,}"),
+    Row("requests refused", _refused),
+    Row("leases pinned", lambda it: f"{it.counts.pinned:,} (and {it.counts.pins_refused:,} refused)"),
     Row("hours of cells lost", lambda it: f"{it.lost_hours:.3g}"),
 )
 

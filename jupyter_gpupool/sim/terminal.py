@@ -5,7 +5,7 @@ Rule of this module: rendering only; progress goes where errors go, so that a pi
 
 from __future__ import annotations
 
-import time
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
@@ -29,26 +29,26 @@ class Tell(Protocol):
 
 @contextmanager
 def progress(names: Sequence[str], console: Console) -> Iterator[Tell]:
-    """Show how far it is, one bar for each policy, once it takes longer than a moment."""
+    """Show how far it is, a bar for each part of the work, once it takes longer than a moment."""
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     bars = Progress(*columns, console=console, transient=True)
     tasks = [bars.add_task(name[:60], total=1.0) for name in names]
-    begun, shown = time.monotonic(), False
+    late = threading.Timer(_PATIENCE_SECONDS, bars.start)
+    late.daemon = True
 
     def tell(number: int, part: float) -> None:
-        nonlocal shown
-        if not shown and time.monotonic() - begun > _PATIENCE_SECONDS:
-            shown = True
-            bars.start()
         for at, task in enumerate(tasks[: number + 1]):
             bars.update(task, completed=part if at == number else 1.0)
 
+    late.start()
     try:
         yield tell
     finally:
-        if shown:
+        late.cancel()
+        late.join()
+        if bars.live.is_started:
             bars.stop()
 
 

@@ -35,6 +35,8 @@ class Visit:
         For how long the session stays open after its last cell.
     patience_ms : int or None
         How long it waits in the queue; None for ever.
+    pinned : bool
+        Whether its owner pins what it gets, so that it is not taken back as far as quotas allow that.
     """
 
     after_ms: int
@@ -42,6 +44,7 @@ class Visit:
     cells: tuple[tuple[int, int], ...]
     stay_ms: int = 0
     patience_ms: int | None = None
+    pinned: bool = False
 
     @property
     def length_ms(self) -> int:

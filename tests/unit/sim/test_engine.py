@@ -13,8 +13,7 @@ from jupyter_gpupool.core.effects import WriteDown
 from jupyter_gpupool.core.leases import LeaseState, Want
 from jupyter_gpupool.sim.compare import PLAIN, USUAL, parse_policy, play
 from jupyter_gpupool.sim.engine import Engine, Habits
-from jupyter_gpupool.sim.host import Played
-from jupyter_gpupool.sim.measures import Fragmentation, Meter, Waits, jain, percentile
+from jupyter_gpupool.sim.measures import Fragmentation, Meter, Played, Waits, jain, percentile
 from jupyter_gpupool.sim.notebook_class import NotebookClass
 from jupyter_gpupool.sim.pools import parse_pool
 from jupyter_gpupool.sim.workload import HOUR_MS, MINUTE_MS, Person, Visit, Workload, batch, once

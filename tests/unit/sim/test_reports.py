@@ -12,9 +12,9 @@ import pytest
 from jupyter_gpupool.core.errors import InvalidValue
 from jupyter_gpupool.protocol.codec import encode
 from jupyter_gpupool.sim.charts import Chart, Line
-from jupyter_gpupool.sim.command import parse_sizes
 from jupyter_gpupool.sim.compare import PLAIN, Outcome, parse_policy
 from jupyter_gpupool.sim.notebook_class import NotebookClass
+from jupyter_gpupool.sim.options import parse_sizes
 from jupyter_gpupool.sim.pools import parse_pool
 from jupyter_gpupool.sim.report_html import report_html
 from jupyter_gpupool.sim.simulation import Simulation, simulate
