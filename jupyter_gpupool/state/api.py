@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_gpupool.state import restoring
 from jupyter_gpupool.state.graph.putting import Wish
+from jupyter_gpupool.state.process.history import History
 from jupyter_gpupool.state.report import Report
 from jupyter_gpupool.state.saving import Job
 from jupyter_gpupool.state.snapshot import Snapshot
@@ -38,6 +39,7 @@ def capture(
     skip: Collection[str] | None = None,
     sections: bool = True,
     automatic: bool = False,
+    history: History | None = None,
     progress: Progress | None = None,
     cancel: Cancel | None = None,
 ) -> Snapshot:
@@ -57,6 +59,8 @@ def capture(
         Whether what of the process belongs to it is saved too: random numbers, working directory, history.
     automatic : bool, optional
         Whether nobody asked for it by name: such snapshots are let go first.
+    history : History, optional
+        What was typed and what came out; found by itself in an IPython shell.
     progress : callable, optional
         Called with the bytes that are done, all of them, and what is being done.
     cancel : callable, optional
@@ -76,7 +80,7 @@ def capture(
     Cancelled
         If ``cancel`` said so.
     """
-    job = Job(namespace, only=only, skip=skip, sections=sections)
+    job = Job(namespace, only=only, skip=skip, sections=sections, history=history)
     label = dict(
         name=name, note=note, notebook=notebook, kernel=kernel, hostname=hostname, automatic=automatic
     )
@@ -92,6 +96,7 @@ def restore(
     map_device: Mapping[str, str] | Callable[[str], str] | None = None,
     lazy: bool = False,
     trust: bool = False,
+    history: History | None = None,
     progress: Progress | None = None,
     cancel: Cancel | None = None,
 ) -> Report:
@@ -113,6 +118,8 @@ def restore(
         Map large arrays from the store instead of reading them.
     trust : bool, optional
         Restore it although this owner's key did not sign it: it runs whatever it holds.
+    history : History, optional
+        As for `capture`.
     progress, cancel : callable, optional
         As for `capture`.
 
@@ -129,7 +136,7 @@ def restore(
     wish = Wish(namespace=namespace, only=only, prefix=prefix)
     place = map_device if callable(map_device) or map_device is None else _mapped(map_device)
     ticker = Ticker(progress, cancel, "restore")
-    return restoring.put_back(snapshot, wish, ticker, place=place, lazy=lazy, trust=trust)
+    return restoring.put_back(snapshot, wish, ticker, place=place, lazy=lazy, trust=trust, history=history)
 
 
 def _mapped(devices: Mapping[str, str]) -> Callable[[str], str]:

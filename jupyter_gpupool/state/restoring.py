@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 from jupyter_gpupool.state.errors import RestoreFailed, StateError
 from jupyter_gpupool.state.graph import packages
 from jupyter_gpupool.state.graph.naming import reason_of
+from jupyter_gpupool.state.graph.parts import Parts
 from jupyter_gpupool.state.graph.putting import Put, Putting, Wish
 from jupyter_gpupool.state.memory.regions import Regions
 from jupyter_gpupool.state.model import Details, Finding
+from jupyter_gpupool.state.process.history import History
 from jupyter_gpupool.state.report import Report
 from jupyter_gpupool.state.snapshot import Snapshot
 from jupyter_gpupool.state.ticking import Ticker
@@ -31,6 +33,7 @@ def put_back(
     place: Callable[[str], str] | None = None,
     lazy: bool = False,
     trust: bool = False,
+    history: History | None = None,
 ) -> Report:
     """Put a snapshot back into a namespace."""
     begun = time.monotonic()
@@ -38,9 +41,10 @@ def put_back(
         warnings = packages.check(reader.manifest)
         details = reader.details()
         _check_names(wish.only, details, snapshot)
-        put = _put(reader, details, wish, ticker, place)
+        parts = Parts(wish.namespace, history)
+        put = _put(reader, details, wish, ticker, _regions(reader, details, ticker, place, lazy), parts)
     warnings += _afterwards(put)
-    findings = _of(reader.manifest.findings, wish.only) + [f for f in put.findings]
+    findings = _of(reader.manifest.findings, wish.only) + put.findings
     return Report(
         action="restore",
         snapshot=snapshot.id,
@@ -55,19 +59,10 @@ def put_back(
     )
 
 
-def _put(
-    reader: Reader, details: Details, wish: Wish, ticker: Ticker, place: Callable[[str], str] | None
-) -> Put:
-    ticker.total_bytes = sum(root.nbytes for root in details.roots) + sum(s.nbytes for s in details.stream)
-
-    def read(chunks: list[bytes], target: memoryview) -> None:
-        reader.read_into(chunks, target, cancel=ticker.cancel)
-        ticker.add(len(target))
-
-    regions = Regions(details, read, place=place)
+def _put(reader: Reader, details: Details, wish: Wish, ticker: Ticker, regions: Regions, parts: Parts) -> Put:
     with reader.stream(details.stream) as stream:
         try:
-            return Putting(details, stream, regions, wish, _no_section, ticker.tick).run()
+            return Putting(details, stream, regions, wish, parts.put, ticker.tick).run()
         except (StateError, KeyboardInterrupt):
             raise
         except MemoryError as error:
@@ -83,8 +78,22 @@ def _put(
             ) from error
 
 
-def _no_section(name: str, value: Any) -> None:
-    return None
+def _regions(
+    reader: Reader, details: Details, ticker: Ticker, place: Callable[[str], str] | None, lazy: bool
+) -> Regions:
+    """Return the memory of a snapshot; some of it mapped from the store where that is asked for."""
+    ticker.total_bytes = sum(root.nbytes for root in details.roots) + sum(s.nbytes for s in details.stream)
+
+    def read(chunks: list[bytes], target: memoryview) -> None:
+        reader.read_into(chunks, target, cancel=ticker.cancel)
+        ticker.add(len(target))
+
+    mapper = None
+    if lazy:
+        from jupyter_gpupool.state.memory.lazy import Mapped
+
+        mapper = Mapped(reader.runs)
+    return Regions(details, read, place=place, mapper=mapper)
 
 
 def _check_names(only: Collection[str] | None, details: Details, snapshot: Snapshot) -> None:

@@ -13,10 +13,14 @@ from typing import TYPE_CHECKING, Any
 from jupyter_gpupool.state.errors import CaptureFailed
 from jupyter_gpupool.state.graph import names, packages, threads
 from jupyter_gpupool.state.graph.code import recipes as code
+from jupyter_gpupool.state.graph.naming import type_name_of
+from jupyter_gpupool.state.graph.parts import Parts, origins
 from jupyter_gpupool.state.graph.taking import Taken, Wanted, take
 from jupyter_gpupool.state.memory import recipes as memory
 from jupyter_gpupool.state.memory.roots import Memory, RootTable
 from jupyter_gpupool.state.model import Details, Finding, FindingKind, Manifest, Root
+from jupyter_gpupool.state.process.history import History
+from jupyter_gpupool.state.process.secrets import is_secret_variable
 from jupyter_gpupool.state.recipes import assemble
 from jupyter_gpupool.state.recipes.registry import Registry
 from jupyter_gpupool.state.report import Report
@@ -48,6 +52,8 @@ class Job:
         Names to save, and names to leave out.
     sections : bool
         Whether what of the process belongs to it is saved too.
+    history : History or None
+        What was typed and what came out, where the shell is not found by itself.
     """
 
     def __init__(
@@ -57,14 +63,28 @@ class Job:
         only: Collection[str] | None = None,
         skip: Collection[str] | None = None,
         sections: bool = True,
+        history: History | None = None,
     ) -> None:
         self.namespace = namespace
-        self._only, self._skip, self._sections = only, skip, sections
+        self._only, self._skip = only, skip
+        self._parts = Parts(namespace, history) if sections else None
         self._begun = time.monotonic()
         every = names.users(namespace)
         self._names = names.chosen(every, only, skip)
         left = [] if only is not None else [name for name in every if name not in self._names]
-        self._left_out = [_left_out(name, namespace[name], "you asked for it") for name in left]
+        self._found = [_left_out(name, namespace[name], "you asked for it") for name in left]
+        self._leave_secrets()
+
+    def _leave_secrets(self) -> None:
+        """Leave variables out that are secrets by their name, but for those that were asked for by name."""
+        secret = [
+            name
+            for name in self._names
+            if is_secret_variable(name, self.namespace[name]) and name not in (self._only or ())
+        ]
+        self._names = [name for name in self._names if name not in secret]
+        why = "its name is that of a secret"
+        self._found += [_left_out(name, self.namespace[name], why) for name in secret]
 
     def save(self, store: Store, label: dict[str, Any], ticker: Ticker) -> Snapshot:
         """Save it."""
@@ -92,7 +112,15 @@ class Job:
 
     def graph(self, writer: Writer, ticker: Ticker) -> tuple[Taken, Details]:
         """Take the objects."""
-        wanted = Wanted(namespace=self.namespace, names=self._names)
+        self._told: list[Finding] = []
+        tell = self._told.append
+        wanted = Wanted(
+            namespace=self.namespace,
+            names=self._names,
+            origins=origins(),
+            first=[] if self._parts is None else self._parts.take(first=True, tell=tell),
+            last=[] if self._parts is None else self._parts.take(first=False, tell=tell),
+        )
         taken = take(wanted, registry(), writer.put, ticker.tick)
         details = Details(
             variables=taken.variables,
@@ -118,7 +146,7 @@ class Job:
                 seconds=time.monotonic() - self._begun,
                 total_bytes=taken.stream_bytes + sum(root.nbytes for root in details.roots),
                 count=len(details.variables),
-                findings=[*taken.findings, *self._left_out],
+                findings=[*taken.findings, *self._told, *self._found],
                 environment=packages.environment(taken.modules),
             ),
         )
@@ -147,8 +175,6 @@ def _written(one: Memory, writer: Writer) -> Root:
 
 
 def _left_out(name: str, value: Any, why: str) -> Finding:
-    from jupyter_gpupool.state.graph.naming import type_name_of
-
     return Finding(
         kind=FindingKind.LEFT_OUT, variable=name, path=name, type_name=type_name_of(value), reason=why
     )

@@ -39,9 +39,11 @@ def fill(value: Any, parts: Parts) -> None:
         if pairs:
             for key, item in pairs:
                 value[key] = item
+        if state is None:
+            return
         if setter is not None:
             setter(value, state)
-        elif state is not None:
+        else:
             set_state(value, state)
     except MemoryError:
         raise

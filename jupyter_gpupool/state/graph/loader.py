@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import gc
 import io
+import os
 import pickle
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from jupyter_gpupool.state.graph import known, lost
+from jupyter_gpupool.state.graph.code import modules
 from jupyter_gpupool.state.graph.naming import reason_of, type_name_of
 from jupyter_gpupool.state.graph.pickler import Remark
 from jupyter_gpupool.state.model import FindingKind
@@ -33,7 +35,7 @@ class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         """Find what a module calls by a name."""
         try:
-            return known.named(module, name)
+            return self._restore.named(module, name)
         except (KeyboardInterrupt, MemoryError):
             raise
         except BaseException as error:
@@ -68,10 +70,22 @@ class Restore:
         self.regions = regions
         self.remarks: list[Remark] = []
         self.variable = ""
+        self.origins: dict[str, str] = {}
         self.after: list[Callable[[], None]] = []
         self._later: list[Callable[[], None]] = []
         self._broken: list[tuple[Any, str]] = []
         self.load = _Unpickler(source, self).load
+
+    def named(self, module: str, name: str) -> Any:
+        """Find what a module calls by a name; a module of the user is found where its file was."""
+        try:
+            return known.named(module, name)
+        except ModuleNotFoundError as error:
+            path = self.origins.get(module.partition(".")[0])
+            if path is None or error.name != module.partition(".")[0] or not os.path.exists(path):
+                raise
+            modules.load_module(str(error.name), path, keep=True)
+            return known.named(module, name)
 
     def lost(self, type_name: str, reason: str, hint: str = "") -> Any:
         """Return a marker in place of a value, and report it."""

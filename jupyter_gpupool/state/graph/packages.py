@@ -47,7 +47,7 @@ def versions(modules: Iterable[str]) -> dict[str, str]:
     for module in sorted(set(modules) - set(sys.stdlib_module_names)):
         own = getattr(sys.modules.get(module), "__version__", None)
         if isinstance(own, str):
-            found[module] = own
+            found[module] = str(own)  # torch's is a class of its own
     return found
 
 
@@ -69,7 +69,7 @@ def installed(module: str) -> str | None:
     """Return the version of a top-level module, without importing it."""
     own = getattr(sys.modules.get(module), "__version__", None)
     if isinstance(own, str):
-        return own
+        return str(own)
     for distribution in (module, *_distributions().get(module, ())):
         version = _version(distribution)
         if version is not None:

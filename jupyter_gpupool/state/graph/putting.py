@@ -19,9 +19,10 @@ from jupyter_gpupool.state.graph.loading import LOADING
 from jupyter_gpupool.state.graph.undo import Undo, change
 from jupyter_gpupool.state.memory.regions import Regions
 from jupyter_gpupool.state.model import Details, Finding
+from jupyter_gpupool.state.process.section import Tell
 
 #: Puts a section of the process back; returns how that is taken back, if it can be.
-PutSection = Callable[[str, Any], Callable[[], object] | None]
+PutSection = Callable[[str, Any, Tell], Callable[[], object] | None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,9 +90,11 @@ class Putting:
     ) -> None:
         self._details, self._wish, self._put_section, self._tick = details, wish, put_section, tick
         self._undo = Undo(wish.namespace)
+        self._users = set(names.users(wish.namespace))
         self._globals = wish.namespace if not wish.prefix else _apart()
         self._restore = Restore(self._globals, regions, stream)
         self._sections: list[tuple[str, Any]] = []
+        self._found: list[Finding] = []
 
     def run(self) -> Put:
         """Put it back.
@@ -116,7 +119,7 @@ class Putting:
             LOADING.reset(token)
             if collecting:
                 gc.enable()
-        done.findings = paths.findings(self._restore.remarks, values, list(values))
+        done.findings = paths.findings(self._restore.remarks, values, list(values)) + self._found
         done.after = self._restore.after
         return done
 
@@ -125,6 +128,7 @@ class Putting:
         load, restore = self._restore.load, self._restore
         load()  # the objects of this process
         restore.variable = "(process)"
+        restore.origins = load()
         self._put_sections(load())
         restore.variable = ""
         self._globals.update(load())
@@ -143,9 +147,7 @@ class Putting:
         if not self._wish.whole:
             return
         for name, value in sections:
-            if lost.is_lost(value):
-                continue
-            step = self._put_section(name, value)
+            step = self._put_section(name, value, self._found.append)
             if step is not None:
                 self._undo.then(step)
 
@@ -159,7 +161,7 @@ class Putting:
             if wish.only is None or name in wish.only
         }
         done.kept = [name for name, value in wanted.items() if lost.is_lost(value) and name in before]
-        users = set(names.users(before)) if wish.whole and not self._details.partial else set()
+        users = self._users if wish.whole and not self._details.partial else set()
         done.removed = [name for name in before if name in users and name not in wanted]
         final = {name: value for name, value in before.items() if name not in done.removed}
         final |= {name: value for name, value in wanted.items() if name not in done.kept}

@@ -8,7 +8,7 @@ the process.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
 from typing import Any
@@ -39,12 +39,15 @@ class Wanted:
         The namespace.
     names : list of str
         Which of its names.
+    origins : mapping of str to str
+        Files of modules of the user's own.
     first, last : sequence of (str, object)
         Sections of the process, before the definitions and after the variables.
     """
 
     namespace: dict[str, Any]
     names: list[str]
+    origins: Mapping[str, str] = field(default_factory=dict)
     first: Sequence[tuple[str, Any]] = ()
     last: Sequence[tuple[str, Any]] = ()
 
@@ -145,6 +148,7 @@ class _Pass:
     def _dump(self, capture: Capture, pieces: Pieces) -> list[Variable]:
         wanted, namespace = self._wanted, self._wanted.namespace
         capture.variable = "(process)"
+        capture.dump(dict(wanted.origins))
         capture.dump(list(wanted.first))
         capture.variable = ""
         names = [name for name in wanted.names if name in namespace]
@@ -160,19 +164,15 @@ class _Pass:
         if self._tick is not None:
             self._tick(name)
         capture.variable = name
-        before = _bytes(capture.roots)
+        before = capture.roots.nbytes
         capture.dump(value)
         return Variable(
             name=name,
             type_name=type_name_of(value),
             summary=summary_of(value),
-            nbytes=_bytes(capture.roots) - before,
+            nbytes=capture.roots.nbytes - before,
             digest=pieces.end_variable(),
         )
-
-
-def _bytes(roots: RootTable) -> int:
-    return getattr(roots, "nbytes", 0)
 
 
 class _no_collection:  # noqa: N801 (used as a function)

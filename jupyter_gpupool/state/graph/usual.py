@@ -77,7 +77,7 @@ def take_apart(value: Any) -> Reduced:
 def guarded(reduced: Reduced) -> Reduced:
     """Return the same with our guard around what is called when it is loaded."""
     function, arguments, state, items, pairs, setter = (*reduced, None, None, None, None)[:6]
-    if state is None and items is None and pairs is None and setter is None:
+    if state is None and items is None and pairs is None:
         return guard.make, (function, arguments)
     parts = (setter, state, None if items is None else list(items), None if pairs is None else list(pairs))
     return guard.make, (function, arguments), parts, None, None, guard.fill

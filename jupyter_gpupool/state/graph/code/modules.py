@@ -63,17 +63,24 @@ def import_module(name: str, path: str | None = None) -> ModuleType:
     except ModuleNotFoundError as error:
         if path is None or "." in name or error.name != name:
             raise
-        return load_module(name, path)
+        return load_module(name, path, keep=True)
     return sys.modules[name]
 
 
-def load_module(name: str, path: str) -> ModuleType:
-    """Load a module from its file, beside those that are imported by name."""
+def load_module(name: str, path: str, *, keep: bool = False) -> ModuleType:
+    """Load a module from its file, beside those that are imported by name, or as one of them."""
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    if keep:
+        sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        if keep:
+            del sys.modules[name]
+        raise
     return module
 
 
