@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from enum import IntEnum
+from hmac import compare_digest
 
 import blake3
 import msgspec
@@ -112,7 +113,8 @@ def open_index(data: bytes, where: str) -> PackIndex:
 def seal_manifest(manifest: Manifest, key: bytes) -> bytes:
     """Return the bytes of the file of a snapshot: signed with its owner's key."""
     body = msgspec.msgpack.encode(manifest)
-    return SNAPSHOT_MAGIC + digest(body) + _signature(body, key) + body
+    signed = _signature(body, key) + body
+    return SNAPSHOT_MAGIC + digest(signed) + signed
 
 
 def open_manifest(data: bytes, snapshot: str, keys: tuple[bytes, ...]) -> tuple[Manifest, bool]:
@@ -126,9 +128,8 @@ def open_manifest(data: bytes, snapshot: str, keys: tuple[bytes, ...]) -> tuple[
         If a later version of this package wrote it.
     """
     where = f"The snapshot {snapshot}"
-    hash_end = len(SNAPSHOT_MAGIC) + HASH_BYTES
-    signature = data[hash_end : hash_end + HASH_BYTES]
-    body = _checked(data[:hash_end] + data[hash_end + HASH_BYTES :], SNAPSHOT_MAGIC, where)
+    signed = _checked(data, SNAPSHOT_MAGIC, where)
+    signature, body = signed[:HASH_BYTES], signed[HASH_BYTES:]
     try:
         manifest = _manifest.decode(body)
     except msgspec.DecodeError as error:
@@ -140,7 +141,7 @@ def open_manifest(data: bytes, snapshot: str, keys: tuple[bytes, ...]) -> tuple[
         raise _newer(where, manifest.format)
     if manifest.id != snapshot:
         raise SnapshotDamaged(f"{where} is a copy of {manifest.id} under another name; restore that one.")
-    return manifest, any(_signature(body, key) == signature for key in keys)
+    return manifest, any(compare_digest(_signature(body, key), signature) for key in keys)
 
 
 def require_trust(manifest: Manifest, trusted: bool, trust: bool) -> None:

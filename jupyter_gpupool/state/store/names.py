@@ -20,6 +20,11 @@ def is_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
+def tidied(name: str) -> str:
+    """Return a name in the one form that names are compared in."""
+    return unicodedata.normalize("NFC", name).strip()
+
+
 def checked_name(name: str) -> str:
     """Return a name in the one form it is compared in.
 
@@ -28,7 +33,7 @@ def checked_name(name: str) -> str:
     InvalidValue
         If it is empty, too long, holds control characters or looks like an id.
     """
-    tidy = unicodedata.normalize("NFC", name).strip()
+    tidy = tidied(name)
     if not tidy:
         raise InvalidValue("A snapshot's name is empty.", hint="Give it a name, or leave it out.")
     if len(tidy) > MAX_NAME:

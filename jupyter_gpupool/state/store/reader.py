@@ -28,8 +28,8 @@ from jupyter_gpupool.state.store.streams import ChunkFile
 INLINE_BYTES = 1024 * 1024
 
 
-class Run(NamedTuple):
-    """A stretch of a file of this machine that can be mapped.
+class Place(NamedTuple):
+    """Where a chunk lies in a file of this machine.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Run(NamedTuple):
     offset : int
         Where it begins: on a page.
     nbytes : int
-        Its length; only that of the last run is not a multiple of a page.
+        Its length.
     """
 
     path: str
@@ -123,27 +123,15 @@ class Reader:
         chunks = [chunk for segment in segments for chunk in segment.chunks]
         return io.BufferedReader(ChunkFile(lambda chunk: self.read([chunk]), chunks), 128 * 1024)
 
-    def runs(self, chunks: Sequence[bytes]) -> list[Run] | None:
-        """Return where chunks can be mapped from; None where they cannot be.
+    def places(self, chunks: Sequence[bytes]) -> list[Place | None]:
+        """Return where each chunk can be mapped from; None for one that cannot be.
 
-        They can where they lie raw and on pages in files of this machine. What is mapped is not compared with
-        its hash: `check` does that, and reads everything. Who maps a file holds a shared `flock` on it for as
-        long, or its chunks may be taken from under the map when the snapshot is forgotten.
+        A chunk can where it lies raw and on a page in a file of this machine; those of one buffer mostly
+        follow each other. What is mapped is not compared with its hash: `check` does that, and reads it all.
+        Who maps a file holds a shared `flock` on it, or its chunks may be taken from under the map
+        when the snapshot is forgotten.
         """
-        runs: list[Run] = []
-        for number, chunk in enumerate(chunks):
-            place = self._place(chunk)
-            path = self._shelf.files.local_path(pack_path(place.pack))
-            last = number == len(chunks) - 1
-            if path is None or place.codec != Codec.RAW or place.offset % PAGE_BYTES:
-                return None
-            if not last and place.nbytes % PAGE_BYTES:
-                return None
-            if runs and runs[-1].path == path and runs[-1].offset + runs[-1].nbytes == place.offset:
-                runs[-1] = runs[-1]._replace(nbytes=runs[-1].nbytes + place.nbytes)
-            else:
-                runs.append(Run(path, place.offset, place.nbytes))
-        return runs
+        return [self._mappable(self._place(chunk)) for chunk in chunks]
 
     def close(self) -> None:
         """Close the files that were read."""
@@ -191,6 +179,12 @@ class Reader:
                 _stop_if(cancel)
                 future.result()
         return True
+
+    def _mappable(self, place: Location) -> Place | None:
+        path = self._shelf.files.local_path(pack_path(place.pack))
+        if path is None or place.codec != Codec.RAW or place.offset % PAGE_BYTES:
+            return None
+        return Place(path, place.offset, place.nbytes)
 
     def _place(self, chunk: bytes) -> Location:
         place = self._shelf.index.get(chunk)

@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from jupyter_gpupool.state.errors import NoSuchSnapshot, SnapshotDamaged, StateError, StoreUnavailable
+from jupyter_gpupool.state.errors import NoSuchSnapshot, StateError, StoreUnavailable
 from jupyter_gpupool.state.model import Manifest
 from jupyter_gpupool.state.store.collecting import WAIT_SECONDS, Collected, collect
 from jupyter_gpupool.state.store.files import Files, Held
 from jupyter_gpupool.state.store.formats import open_manifest, require_trust
 from jupyter_gpupool.state.store.index import PACK_ENDING, PACKS
-from jupyter_gpupool.state.store.names import checked_name, is_id
+from jupyter_gpupool.state.store.names import is_id, tidied
 from jupyter_gpupool.state.store.reader import Reader
 from jupyter_gpupool.state.store.retention import Retention, outlived, too_large
 from jupyter_gpupool.state.store.shelf import SNAPSHOT_ENDING, SNAPSHOTS, Shelf, snapshot_path
@@ -112,7 +112,7 @@ class Store:
 
     def damaged(self) -> dict[str, str]:
         """Return what is wrong with the snapshots whose manifests cannot be read, by id."""
-        return self._manifests()[1]
+        return {snapshot: error.message for snapshot, error in self._manifests()[1].items()}
 
     def find(self, which: str) -> Manifest:
         """Return a snapshot by its name (the newest that has it), its id, or the beginning of its id.
@@ -225,7 +225,9 @@ class Store:
         """
         readable, damaged = self._manifests(fresh=True)
         chosen = [self.find(which)] if which else [manifest for manifest, _ in readable]
-        found = [Damage(snapshot=id_, name="", reason=why) for id_, why in damaged.items() if not which]
+        found = [
+            Damage(snapshot=id_, name="", reason=why.message) for id_, why in damaged.items() if not which
+        ]
         return found + verify(self._shelf, chosen, mend=mend, progress=progress)
 
     def close(self) -> None:
@@ -238,23 +240,23 @@ class Store:
         for manifest in manifests:
             self._shelf.files.remove(snapshot_path(manifest.id))
 
-    def _manifests(self, *, fresh: bool = False) -> tuple[_Read, dict[str, str]]:
+    def _manifests(self, *, fresh: bool = False) -> tuple[_Read, dict[str, StateError]]:
         """Return those that can be read, the newest first, and what is wrong with the others by id."""
         readable: _Read = []
-        damaged: dict[str, str] = {}
+        damaged: dict[str, StateError] = {}
         for name, data in self._shelf.manifests.read(fresh=fresh).items():
             snapshot = name.removesuffix(SNAPSHOT_ENDING)
             try:
                 readable.append(open_manifest(data, snapshot, self._shelf.keys))
             except StateError as error:
-                damaged[snapshot] = error.message
+                damaged[snapshot] = error
         readable.sort(key=lambda each: each[0].id, reverse=True)
         return readable, damaged
 
     def _find(self, which: str) -> tuple[Manifest, bool]:
         readable, damaged = self._manifests()
         if which in damaged:
-            raise SnapshotDamaged(damaged[which], hint="Restore an older snapshot.")
+            raise damaged[which]
         for each in readable:
             if each[0].id == which or _same_name(which, each[0]):
                 return each
@@ -265,7 +267,7 @@ class Store:
 
 
 def _same_name(which: str, manifest: Manifest) -> bool:
-    return bool(manifest.name) and not is_id(which) and checked_name(which) == manifest.name
+    return bool(manifest.name) and not is_id(which) and tidied(which) == manifest.name
 
 
 def _no_such(which: str, manifests: Sequence[Manifest]) -> NoSuchSnapshot:

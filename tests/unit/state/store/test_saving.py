@@ -184,32 +184,34 @@ def test_progress_counts_every_byte(store: Store) -> None:
             reader.read_into(root.chunks, target, cancel=lambda: True)
 
 
-def test_raw_chunks_of_a_buffer_lie_in_one_stretch_that_can_be_mapped(tmp_path: Path) -> None:
+def test_raw_chunks_of_a_buffer_follow_each_other_on_pages_that_can_be_mapped(tmp_path: Path) -> None:
     store, data = local_store(tmp_path), noise(3 * CHUNK + 4096 + 5)
     save(store, b"objects", data, bytes(CHUNK), name="a")
     data[CHUNK] ^= 1
     save(store, b"objects", data, name="b")
-    for name, stretches in (("a", 1), ("b", 3)):
+    for name, files in (("a", 1), ("b", 2)):
         with store.open(name) as reader:
-            roots = reader.details().roots
-            runs = reader.runs(roots[0].chunks)
-            assert runs is not None
-            assert len(runs) == stretches
-            assert all(run.offset % 4096 == 0 for run in runs)
+            root = reader.details().roots[0]
+            places = [place for place in reader.places(root.chunks) if place is not None]
+            assert len(places) == 4
+            assert len({place.path for place in places}) == files
+            assert all(place.offset % 4096 == 0 for place in places)
             mapped = b"".join(
-                Path(run.path).read_bytes()[run.offset : run.offset + run.nbytes] for run in runs
+                Path(place.path).read_bytes()[place.offset : place.offset + place.nbytes] for place in places
             )
-            assert mapped == reader.read(roots[0].chunks)
-            assert reader.runs(reader.details().stream[0].chunks) is None
-    with store.open("a") as reader:
-        assert reader.runs(reader.details().roots[1].chunks) is None  # compressed
+            assert mapped == reader.read(root.chunks)
+            if name == "a":
+                gaps = [after.offset - before.offset for before, after in pairwise(places)]
+                assert gaps == [CHUNK, CHUNK, CHUNK]
+                compressed, small = reader.details().roots[1].chunks, reader.details().stream[0].chunks
+                assert reader.places([*compressed, *small]) == [None, None]
 
 
-def test_a_store_in_memory_has_nothing_to_map(tmp_path: Path) -> None:
+def test_a_store_in_memory_has_nothing_to_map() -> None:
     store = memory_store()
     save(store, b"o", noise(CHUNK), name="a")
     with store.open("a") as reader:
-        assert reader.runs(reader.details().roots[0].chunks) is None
+        assert reader.places(reader.details().roots[0].chunks) == [None]
 
 
 def test_only_the_owner_may_enter(tmp_path: Path) -> None:
