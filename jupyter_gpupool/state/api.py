@@ -6,15 +6,17 @@ Rule of this module: it puts the parts together; each of them can be used withou
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from jupyter_gpupool.state import restoring
+from jupyter_gpupool.state import looking, restoring
 from jupyter_gpupool.state.graph.putting import Wish
 from jupyter_gpupool.state.process.history import History
 from jupyter_gpupool.state.report import Report
-from jupyter_gpupool.state.saving import Job
+from jupyter_gpupool.state.saving import Job, Staged
 from jupyter_gpupool.state.snapshot import Snapshot
 from jupyter_gpupool.state.store.opening import open_store
+from jupyter_gpupool.state.store.writer import Label
 from jupyter_gpupool.state.ticking import Ticker
 
 if TYPE_CHECKING:
@@ -81,10 +83,60 @@ def capture(
         If ``cancel`` said so.
     """
     job = Job(namespace, only=only, skip=skip, sections=sections, history=history)
-    label = dict(
-        name=name, note=note, notebook=notebook, kernel=kernel, hostname=hostname, automatic=automatic
+    label = partial(
+        Label,
+        name=name,
+        note=note,
+        notebook=notebook,
+        kernel=kernel,
+        hostname=hostname,
+        automatic=automatic,
     )
     return job.save(store or open_store(), label, Ticker(progress, cancel, "checkpoint"))
+
+
+def stage(
+    namespace: dict[str, Any],
+    *,
+    store: Store | None = None,
+    name: str = "",
+    note: str = "",
+    notebook: str = "",
+    kernel: str = "",
+    hostname: str = "",
+    automatic: bool = True,
+    history: History | None = None,
+    progress: Progress | None = None,
+    cancel: Cancel | None = None,
+) -> Staged:
+    """Take a namespace, and write it later: what is new is copied, so that the kernel may go on.
+
+    Parameters
+    ----------
+    namespace, store, name, note, notebook, kernel, hostname, automatic, history, progress, cancel
+        As for `capture`.
+
+    Returns
+    -------
+    Staged
+        ``write()`` makes it a snapshot, in any thread; ``discard()`` gives it up.
+
+    Raises
+    ------
+    CaptureFailed, StoreFull, StoreUnavailable, Cancelled
+        As `capture` does.
+    """
+    job = Job(namespace, history=history)
+    label = partial(
+        Label,
+        name=name,
+        note=note,
+        notebook=notebook,
+        kernel=kernel,
+        hostname=hostname,
+        automatic=automatic,
+    )
+    return job.stage(store or open_store(), label, Ticker(progress, cancel, "checkpoint"))
 
 
 def restore(
@@ -137,6 +189,16 @@ def restore(
     place = map_device if callable(map_device) or map_device is None else _mapped(map_device)
     ticker = Ticker(progress, cancel, "restore")
     return restoring.put_back(snapshot, wish, ticker, place=place, lazy=lazy, trust=trust, history=history)
+
+
+def diff(first: Snapshot, second: Snapshot) -> looking.Difference:
+    """Compare two snapshots by variable, without executing anything of them."""
+    return looking.compare(first, second)
+
+
+def inspect(snapshot: Snapshot) -> looking.Inspection:
+    """Look at what is in a snapshot, whoever wrote it, without executing anything of it."""
+    return looking.look(snapshot)
 
 
 def _mapped(devices: Mapping[str, str]) -> Callable[[str], str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jupyter_gpupool.state.errors import RestoreFailed, StateError
 from jupyter_gpupool.state.graph import packages

@@ -1,13 +1,14 @@
 """One checkpoint: the objects, then the memory, then the manifest.
 
-Rules of this module: memory that threads of the user change meanwhile is saved again, and given up in the end;
-what was saved is one moment, or nothing.
+Rules of this module: memory that threads of the user change meanwhile is saved again, and given up in the
+end; what was saved is one moment, or nothing.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from jupyter_gpupool.state.errors import CaptureFailed
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 #: How often a namespace is saved again that threads of the user change meanwhile.
 _TRIES = 3
+#: Copies of what is new that may wait for the disk while the kernel goes on.
+_STAGED_BYTES = 256 * 1024 * 1024
 
 
 def registry() -> Registry:
@@ -86,29 +89,43 @@ class Job:
         why = "its name is that of a secret"
         self._found += [_left_out(name, self.namespace[name], why) for name in secret]
 
-    def save(self, store: Store, label: dict[str, Any], ticker: Ticker) -> Snapshot:
+    def save(self, store: Store, label: Callable[..., Label], ticker: Ticker) -> Snapshot:
         """Save it."""
-        for left in reversed(range(_TRIES)):
+        return self._steadily(lambda: self._staged(store, label, ticker, copies=False)).write()
+
+    def stage(self, store: Store, label: Callable[..., Label], ticker: Ticker) -> Staged:
+        """Take it, with copies of what is new, to be written later."""
+        return self._steadily(lambda: self._staged(store, label, ticker, copies=True))
+
+    def _steadily(self, work: Callable[[], Staged]) -> Staged:
+        """Do something again while threads of the user change the namespace meanwhile."""
+        left = _TRIES
+        while True:
             try:
-                return self._save_once(store, label, ticker)
+                return work()
             except CaptureFailed:
+                left -= 1
                 if not left or not threads.users_threads():
                     raise
-        raise AssertionError("unreachable")
 
-    def _save_once(self, store: Store, label: dict[str, Any], ticker: Ticker) -> Snapshot:
+    def _staged(self, store: Store, label: Callable[..., Label], ticker: Ticker, *, copies: bool) -> Staged:
         busy = bool(threads.users_threads())
-        options = WriteOptions(watch=busy, progress=ticker.reached, cancel=ticker.cancel)
-        with store.begin(options) as writer:
+        options = WriteOptions(watch=busy, copies=copies, progress=ticker.reached, cancel=ticker.cancel)
+        if copies:
+            options = replace(options, queue_bytes=_STAGED_BYTES)
+        writer = store.begin(options)
+        try:
             taken, details = self.graph(writer, ticker)
-            self.memory(writer, taken.roots, details)
+            self.memory(writer, taken.roots, details, ticker)
             if busy and not writer.unchanged():
                 raise CaptureFailed(
                     "The namespace could not be saved: threads changed its arrays meanwhile.",
                     hint="Let the threads rest while the checkpoint is taken, and take it again.",
                 )
-            manifest = self.commit(writer, taken, details, label)
-        return Snapshot(store, manifest, report_of(manifest, details))
+            return Staged(store, writer, details, self.label(taken, details, label))
+        except BaseException:
+            writer.abort()
+            raise
 
     def graph(self, writer: Writer, ticker: Ticker) -> tuple[Taken, Details]:
         """Take the objects."""
@@ -131,25 +148,56 @@ class Job:
         )
         return taken, details
 
-    def memory(self, writer: Writer, table: RootTable, details: Details) -> None:
+    def memory(self, writer: Writer, table: RootTable, details: Details, ticker: Ticker) -> None:
         """Write the memory that the objects look at."""
         memories, offsets = table.merge()
+        ticker.total_bytes = sum(one.nbytes for one in (*memories, *details.stream))
         details.roots.extend(_written(one, writer) for one in memories)
         details.offsets.extend(offsets)
 
-    def commit(self, writer: Writer, taken: Taken, details: Details, label: dict[str, Any]) -> Manifest:
-        """Make it a snapshot."""
-        return writer.commit(
-            details,
-            Label(
-                **label,
-                seconds=time.monotonic() - self._begun,
-                total_bytes=taken.stream_bytes + sum(root.nbytes for root in details.roots),
-                count=len(details.variables),
-                findings=[*taken.findings, *self._told, *self._found],
-                environment=packages.environment(taken.modules),
-            ),
+    def label(self, taken: Taken, details: Details, label: Callable[..., Label]) -> Label:
+        """Say what is known of it."""
+        return label(
+            seconds=time.monotonic() - self._begun,
+            total_bytes=taken.stream_bytes + sum(root.nbytes for root in details.roots),
+            count=len(details.variables),
+            findings=[*taken.findings, *self._told, *self._found],
+            environment=packages.environment(taken.modules),
         )
+
+
+class Staged:
+    """A namespace that was taken, and is to be written: in any thread, while the kernel goes on.
+
+    Parameters
+    ----------
+    store : Store
+        Where it is written to.
+    writer : Writer
+        Has what is new.
+    details : Details
+        The inside of the snapshot.
+    label : Label
+        What is said of it.
+    """
+
+    def __init__(self, store: Store, writer: Writer, details: Details, label: Label) -> None:
+        self._store, self._writer, self._details, self._label = store, writer, details, label
+
+    def write(self) -> Snapshot:
+        """Make it a snapshot.
+
+        Raises
+        ------
+        StoreFull, StoreUnavailable
+            If it cannot be written; nothing is left of it then.
+        """
+        manifest = self._writer.commit(self._details, self._label)
+        return Snapshot(self._store, manifest, report_of(manifest, self._details))
+
+    def discard(self) -> None:
+        """Give it up: nothing is left of it."""
+        self._writer.abort()
 
 
 def report_of(manifest: Manifest, details: Details) -> Report:

@@ -1,7 +1,7 @@
 """Structures that are deeper than the stack, and values whose own code never ends.
 
-Rules of this module: the limits of this process are put back whatever happens; a stack of the size asked for is
-that of a thread of its own, in the context of the one that asked.
+Rules of this module: the limits of this process are put back whatever happens; a large stack is that of a
+thread of its own, in the context of the one that asked.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def never_ends(value: Any, registry: Registry) -> bool:
 
 
 def on_large_stack(work: Callable[[bool], T]) -> T:
-    """Do something on a large stack: with the pickler of C, and where that has a limit of its own in Python."""
+    """Do something on a large stack: with the pickler of C; where that has a limit of its own, in Python."""
     outcome: list[T] = []
     errors: list[BaseException] = []
 

@@ -1,7 +1,7 @@
 """What stands between the stream and the code of a class: one object that fails costs itself.
 
-Rules of this module: its two functions are in every stream, so their names and arguments never change; running
-out of memory, and being stopped, end the restore.
+Rules of this module: its two functions are in every stream, so their names and arguments never change;
+running out of memory, and being stopped, end the restore.
 """
 
 from __future__ import annotations

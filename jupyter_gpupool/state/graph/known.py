@@ -13,9 +13,9 @@ from typing import Any
 from jupyter_gpupool.state.graph.loading import current
 
 _OF_SYS = (
-    ("modules", "path", "argv", "meta_path", "path_hooks", "path_importer_cache")
-    + ("stdin", "stdout", "stderr", "__stdin__", "__stdout__", "__stderr__")
-    + ("flags", "version_info", "implementation", "float_info", "int_info", "hash_info", "thread_info")
+    *("modules", "path", "argv", "meta_path", "path_hooks", "path_importer_cache"),
+    *("stdin", "stdout", "stderr", "__stdin__", "__stdout__", "__stderr__"),
+    *("flags", "version_info", "implementation", "float_info", "int_info", "hash_info", "thread_info"),
 )
 _OF_SHELL = ("In", "Out", "_ih", "_oh", "_dh")
 _FIND = b"cjupyter_gpupool.state.graph.known\nfind\n"

@@ -1,16 +1,16 @@
 """One restore that is going on: objects are made again from the stream, aside of the namespace.
 
-Rules of this module: what cannot be made again becomes a marker and is reported; nothing that was there before
-is changed here.
+Rules of this module: what cannot be made again becomes a marker and is reported; nothing that was there
+before is changed here.
 """
 
 from __future__ import annotations
 
 import gc
 import io
-import os
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from jupyter_gpupool.state.graph import known, lost
@@ -82,7 +82,7 @@ class Restore:
             return known.named(module, name)
         except ModuleNotFoundError as error:
             path = self.origins.get(module.partition(".")[0])
-            if path is None or error.name != module.partition(".")[0] or not os.path.exists(path):
+            if path is None or error.name != module.partition(".")[0] or not Path(path).exists():
                 raise
             modules.load_module(str(error.name), path, keep=True)
             return known.named(module, name)

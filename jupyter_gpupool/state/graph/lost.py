@@ -107,17 +107,16 @@ def _refusal(name: str) -> Callable[..., NoReturn]:
 
 
 _OPERATORS = (
-    "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or radd rsub rmul rmatmul rtruediv "
-    "rfloordiv rmod rdivmod rpow rlshift rrshift rand rxor ror iadd isub imul imatmul itruediv ifloordiv imod "
-    "ipow ilshift irshift iand ixor ior neg pos abs invert lt le gt ge"
+    "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or radd rsub rmul rmatmul "
+    "rtruediv rfloordiv rmod rdivmod rpow rlshift rrshift rand rxor ror iadd isub imul imatmul itruediv "
+    "ifloordiv imod ipow ilshift irshift iand ixor ior neg pos abs invert lt le gt ge"
 )
 _OTHERS = (
-    "bool int float complex index round trunc floor ceil str format bytes call iter next reversed len length_hint "
-    "contains getitem setitem delitem enter exit aenter aexit aiter anext await get_ copy deepcopy fspath buffer"
+    "bool int float complex index round trunc floor ceil format bytes call iter next reversed len contains "
+    "length_hint getitem setitem delitem enter exit aenter aexit aiter anext await copy deepcopy fspath"
 )
 for _name in f"{_OPERATORS} {_OTHERS}".split():
-    if _name not in ("get_", "str"):
-        type.__setattr__(Lost, f"__{_name}__", _refusal(f"__{_name}__"))
+    type.__setattr__(Lost, f"__{_name}__", _refusal(f"__{_name}__"))
 
 
 def loss_of(lost: Any) -> Loss:

@@ -13,8 +13,10 @@ from typing import Any
 from jupyter_gpupool.state.graph import known
 
 _OF_MODULES = frozenset(
-    "__name__ __doc__ __package__ __loader__ __spec__ __file__ __cached__ __builtin__ __builtins__ "
-    "__session__ _exit_code".split()
+    {
+        *("__name__", "__doc__", "__package__", "__loader__", "__spec__", "__file__", "__cached__"),
+        *("__builtin__", "__builtins__", "__session__", "_exit_code"),
+    }
 )
 _OF_SHELL = frozenset({"In", "Out", "_ih", "_oh", "_dh", "_i", "_ii", "_iii", "get_ipython", "exit", "quit"})
 _INPUT = re.compile(r"_i\d+")

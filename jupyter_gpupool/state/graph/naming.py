@@ -5,6 +5,8 @@ Rule of this module: nothing here runs code of the value that it speaks of.
 
 from __future__ import annotations
 
+from jupyter_gpupool.state.graph import lost
+
 _LONGEST_REASON = 300
 
 
@@ -20,6 +22,8 @@ def name_of(kind: type) -> str:
 
 def type_name_of(value: object) -> str:
     """Return the name of a value's type; a class or a function is named itself."""
+    if lost.is_lost(value):
+        return lost.loss_of(value).type_name
     if isinstance(value, type):
         return f"class {name_of(value)}"
     return name_of(type(value))

@@ -101,7 +101,8 @@ def origins() -> dict[str, str]:
     found = {}
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__dict__", {}).get("__file__")
-        if isinstance(file, str) and file.endswith(".py") and "." not in name and name != "__main__":
-            if not any(file.startswith(folder) for folder in installed):
-                found[name] = str(Path(file).absolute())
+        if not isinstance(file, str) or not file.endswith(".py") or "." in name or name == "__main__":
+            continue
+        if not any(file.startswith(folder) for folder in installed):
+            found[name] = str(Path(file).absolute())
     return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from types import BuiltinFunctionType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from jupyter_gpupool.state.graph import known, lost
@@ -167,7 +168,7 @@ class Capture:
 
     def _by_itself(self, value: Any) -> Any:
         """Leave a function or class to the pickler, which names it; all else is taken apart."""
-        if isinstance(value, type) or callable(value) and hasattr(value, "__qualname__"):
+        if isinstance(value, type | FunctionType | BuiltinFunctionType):
             return NotImplemented
         return guarded(take_apart(value))
 

@@ -1,6 +1,6 @@
 """Putting a snapshot back: everything is made aside, then the names change at once.
 
-Rules of this module: until the end the live namespace has the definitions only on loan, because classes of the
+Rules of this module: until the end the live namespace has the new values only on loan, because classes of the
 notebook look names up while their instances are made; whatever goes wrong, it is exactly as it was before.
 """
 

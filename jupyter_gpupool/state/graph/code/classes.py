@@ -18,7 +18,9 @@ from jupyter_gpupool.state.graph.naming import reason_of
 from jupyter_gpupool.state.recipes.registry import Recipe, Reduced
 
 #: What belongs to the class as it was made, and is made again with it.
-_OF_ITSELF = frozenset({"__dict__", "__weakref__", "__module__", "__qualname__", "__doc__", "_abc_impl"})
+_OF_ITSELF = frozenset(
+    {"__dict__", "__weakref__", "__module__", "__qualname__", "__doc__", "_abc_impl", "__slotnames__"}
+)
 
 
 def _class(value: type, capturing: Capturing) -> Reduced | None:

@@ -34,6 +34,8 @@ def is_importable(name: object) -> bool:
 def _module(value: ModuleType, capturing: Capturing) -> Reduced:
     if value.__dict__ is capturing.namespace:
         return this_module, ()
+    if value is sys.modules.get("__main__"):
+        return import_module, ("__main__",)
     name = value.__name__
     if sys.modules.get(name) is value and is_importable(name):
         return import_module, (name, getattr(value, "__file__", None))

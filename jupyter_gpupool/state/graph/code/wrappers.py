@@ -5,6 +5,7 @@ Rule of this module: what was counted or cached may be begun anew, and is then r
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import enum
 import functools
@@ -151,10 +152,8 @@ def make_alias(kind: Any, name: str, value: Any, parameters: tuple[Any, ...]) ->
 def _context_variable(value: contextvars.ContextVar[Any], capturing: Capturing) -> Reduced:
     default = _UNSET
     empty = contextvars.Context()
-    try:
+    with contextlib.suppress(LookupError):
         default = empty.run(value.get)
-    except LookupError:
-        pass
     arguments = (value.name,) if default is _UNSET else (value.name, default)
     now = value.get(_UNSET)
     if now is _UNSET or now is default:
