@@ -8,7 +8,7 @@ from __future__ import annotations
 from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.core.errors import InvalidValue, UnknownLease
 from jupyter_gpupool.core.leases import Priority
-from jupyter_gpupool.core.shares import parse_duration, parse_memory, parse_shares
+from jupyter_gpupool.core.shares import parse_cores, parse_duration, parse_memory, parse_shares
 from jupyter_gpupool.kernel.acquire import Acquisition
 from jupyter_gpupool.kernel.cuda import cuda_started, late_sentence, restart_gives_more
 from jupyter_gpupool.kernel.lease import Lease
@@ -36,6 +36,9 @@ def request(
     spread: bool = False,
     priority: str | Priority | None = None,
     at_most: bool = False,
+    cpus: str | float | None = None,
+    host_memory: str | int | None = None,
+    model: str | None = None,
 ) -> Lease:
     """Ask the pool for a share of a device (or of several), and wait until it is in force for this process.
 
@@ -57,6 +60,10 @@ def request(
         Whether several devices may be on several nodes; whether to take less where a quota allows no more.
     priority : str or Priority, optional
         ``"low"``, ``"normal"`` or ``"high"``, as far as the quota allows.
+    cpus, host_memory : str or float or int, optional
+        Cores (``4``) and main memory (``"16GiB"``) of the node beside the share, for all of the devices.
+    model : str, optional
+        Words of the model's name that will do: ``"A100"``, ``"A100 80GB"``.
 
     Returns
     -------
@@ -76,6 +83,9 @@ def request(
             spread=spread,
             priority=priority_class(priority),
             at_most=at_most,
+            host_cpu_milli=0 if cpus is None else parse_cores(cpus),
+            host_memory_bytes=0 if host_memory is None else parse_memory(host_memory),
+            model=model or "",
             memory_bytes=None if memory is None else parse_memory(memory),
             kind=device_kind(kind),
             device=device or "",

@@ -69,6 +69,19 @@ _REQUEST = (
         choices=_PRIORITIES,
     ),
     Option(flag="--at-most", help="take less where the quota allows no more"),
+    Option(
+        flag="--cpus",
+        metavar="CORES",
+        help="cores of the node beside the share, for all of the devices",
+        examples=("1", "4", "8"),
+    ),
+    Option(
+        flag="--host-memory",
+        metavar="SIZE",
+        help="main memory of the node beside the share, as 16GiB",
+        examples=("4GiB", "16GiB"),
+    ),
+    Option(flag="--model", metavar="WORDS", help="a device of this model, as A100 or 'A100 80GB'"),
     Option(flag="--spread", help="several devices may be on several nodes; without it they are on one"),
 )
 SHARES = ("0.25", "0.5", "0.75", "1", "2")

@@ -73,7 +73,7 @@ class Companion:
     shell : InteractiveShell or None
         The notebook's shell, of whose cells the pool is told; None in a script.
     before_reclaim : callable or None
-        Called when a lease is to be taken back, with the seconds that are left; what it returns is said with it.
+        Called when a lease is to be taken back, with the seconds left; what it returns is said with that.
     """
 
     def __init__(
@@ -213,10 +213,10 @@ class Companion:
     def _prepared(self, seconds: float, sentences: list[str]) -> list[str]:
         """Do what is to be done before a lease is taken back, and say it in the line that says so."""
         done = "" if self._before_reclaim is None else self._before_reclaim(seconds)
-        if not done or not sentences:
-            return [*sentences, done] if done else sentences
-        at = next((n for n, it in enumerate(sentences) if it.startswith("This lease is taken back")), -1)
-        return [f"{it} {done}" if n == at % len(sentences) else it for n, it in enumerate(sentences)]
+        if not done:
+            return sentences
+        told = next((it for it in sentences if it.startswith("This lease is taken back")), "")
+        return [f"{it} {done}" if it is told else it for it in sentences] if told else [*sentences, done]
 
     def _say(self, sentence: str) -> None:
         if not self._stopped.is_set():

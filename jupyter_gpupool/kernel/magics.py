@@ -89,6 +89,9 @@ def _request(arguments: Namespace) -> Lease:
         spread=arguments.spread,
         priority=arguments.priority,
         at_most=arguments.at_most,
+        cpus=arguments.cpus,
+        host_memory=arguments.host_memory,
+        model=arguments.model,
     )
 
 

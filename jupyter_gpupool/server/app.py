@@ -11,8 +11,9 @@ from jupyter_client.provisioning.factory import KernelProvisionerFactory
 from jupyter_server.extension.application import ExtensionApp
 from traitlets import Bool, Unicode
 
+from jupyter_gpupool.protocol import names
 from jupyter_gpupool.server.feed import Feed, KernelsMessage
-from jupyter_gpupool.server.handlers import LeaseHandler, LeasesHandler, PoolReadHandler
+from jupyter_gpupool.server.handlers import LeaseHandler, LeasesHandler, PoolReadHandler, SnapshotsHandler
 from jupyter_gpupool.server.kernels import KernelRoster
 from jupyter_gpupool.server.link import PoolLink
 from jupyter_gpupool.server.settings import PARTS_KEY, LinkSettings, ServerParts
@@ -62,6 +63,18 @@ class GPUPoolExtension(ExtensionApp):
         leases end when the pool notices by itself; for diagnosis.""",
     ).tag(config=True)
 
+    autosave = Unicode(
+        "",
+        help="""When kernels save their state by themselves, as `%gpupool autosave` takes it: "every 10m",
+        "before shutdown", "off". Empty: before a lease is taken back only. A notebook can say otherwise.""",
+    ).tag(config=True)
+
+    store = Unicode(
+        "",
+        help="""Where kernels keep their snapshots: an address that fsspec knows, such as s3://bucket/path.
+        Empty: in the data directory.""",
+    ).tag(config=True)
+
     def _config_file_name_default(self) -> str:
         """Name the one configuration file of this project: ``jupyter_gpupool_config.py``."""
         return "jupyter_gpupool_config"
@@ -77,6 +90,7 @@ class GPUPoolExtension(ExtensionApp):
             link=PoolLink(wanted, feed, log=self.log),
             kernels=kernels,
             release_on_shutdown=self.release_on_shutdown,
+            snapshots={names.ENV_AUTOSAVE: self.autosave, names.ENV_STORE: self.store},
         )
         self.settings[PARTS_KEY] = self.parts
         if self.default_provisioner:
@@ -88,6 +102,7 @@ class GPUPoolExtension(ExtensionApp):
             (rf"{_PREFIX}/(pool|devices|nodes|queue|usage)", PoolReadHandler),
             (rf"{_PREFIX}/leases", LeasesHandler),
             (rf"{_PREFIX}/leases/([A-Za-z0-9_-]+)", LeaseHandler),
+            (rf"{_PREFIX}/snapshots", SnapshotsHandler),
             (rf"{_PREFIX}/stream", PoolStream),
         ]
         self.handlers.extend(routes)

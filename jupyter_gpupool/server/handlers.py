@@ -6,7 +6,9 @@ interpreted here, except that a ticket never reaches a browser; no request count
 
 from __future__ import annotations
 
+import os
 from http import HTTPStatus
+from pathlib import PurePosixPath
 from typing import Any, cast
 
 import msgspec
@@ -19,13 +21,15 @@ from jupyter_gpupool.client.calls import Call
 from jupyter_gpupool.client.errors import PoolUnreachable
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.protocol.codec import decode, encode
-from jupyter_gpupool.protocol.documents import ErrorDoc, LeaseDoc, ResizeRequest
+from jupyter_gpupool.protocol.documents import ErrorDoc, LeaseDoc, ResizeRequest, SnapshotDoc
 from jupyter_gpupool.server.settings import PARTS_KEY, ServerParts
 
 #: What a user must be allowed to "read" to see the pool.
 POOL_RESOURCE = "jupyter_gpupool:pool"
 #: What a user must be allowed to "read" and "write" to see and change leases.
 LEASES_RESOURCE = "jupyter_gpupool:leases"
+#: What a user must be allowed to "read" to see which snapshots there are.
+SNAPSHOTS_RESOURCE = "jupyter_gpupool:snapshots"
 
 #: Code of the error envelope where the refusal is the server's own, not the pool's.
 _CODES = {
@@ -125,6 +129,32 @@ class LeaseHandler(PoolHandler):
         call = calls.release(lease_id, reason=self.get_query_argument("reason", ""))
         status, body = await self.ask(call)
         await self.answer(status, _without_ticket(status, body, LeaseDoc))
+
+
+class SnapshotsHandler(PoolHandler):
+    """``GET snapshots?path=PATH``."""
+
+    auth_resource = SNAPSHOTS_RESOURCE
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        """Read which snapshots there are of a notebook, newest first; without ``path``, of all."""
+        status, body = await self.ask(calls.get("snapshots"))
+        path = self.get_query_argument("path", "")
+        await self.answer(status, _of_notebook(status, body, self.kernel_sees(path)) if path else body)
+
+    def kernel_sees(self, path: str) -> str:
+        """Return a notebook's path as its kernel is told it."""
+        folder = self.settings["kernel_manager"].cwd_for_path(path)
+        return os.path.join(folder, PurePosixPath(path).name)  # noqa: PTH118 - as Jupyter Server joins it
+
+
+def _of_notebook(status: int, body: bytes, notebook: str) -> bytes:
+    """Keep the snapshots of one notebook; a refusal stays as it is."""
+    if status >= HTTPStatus.BAD_REQUEST:
+        return body
+    return encode([doc for doc in decode(body, list[SnapshotDoc]) if doc.notebook == notebook])
 
 
 def envelope(error: GPUPoolError) -> bytes:

@@ -116,6 +116,9 @@ class PoolProvisioner(LocalProvisioner):
         self._environment = look(command, env)
         if self._environment.installed and EXTENSION_ARGUMENT not in command:
             command.append(EXTENSION_ARGUMENT)
+        for name, value in parts.snapshots.items():
+            if value:
+                env.setdefault(name, value)
         # A kernelspec that names a pool means it: then nothing of ours goes in.
         if not {names.ENV_URL, names.ENV_TOKEN} & self.kernel_spec.env.keys():
             self._introduce(env, parts, held)

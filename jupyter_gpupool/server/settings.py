@@ -53,6 +53,8 @@ class ServerParts:
         The open sockets of browser tabs.
     release_on_shutdown : bool
         Whether the server ends the leases of kernels that it shuts down or gives up.
+    snapshots : dict of str to str
+        Variables by which kernels are told how to save their state; empty ones are left out.
     """
 
     feed: Feed
@@ -60,3 +62,4 @@ class ServerParts:
     kernels: KernelRoster
     sockets: set[PoolStream] = field(default_factory=set)
     release_on_shutdown: bool = True
+    snapshots: dict[str, str] = field(default_factory=dict)

@@ -5,6 +5,8 @@
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 
+import { ISnapshot } from './types';
+
 /** Path of the API below the server's base URL. */
 export const API_PATH = 'jupyter_gpupool/api/v1';
 
@@ -35,6 +37,15 @@ export async function endLease(
   await call(`leases/${encodeURIComponent(leaseId)}${query}`, { method: 'DELETE' }, settings);
 }
 
+/** List the snapshots of a notebook, newest first. */
+export async function listSnapshots(
+  path: string,
+  settings: ServerConnection.ISettings
+): Promise<ISnapshot[]> {
+  const response = await call(`snapshots${URLExt.objectToQueryString({ path })}`, {}, settings);
+  return (await response.json()) as ISnapshot[];
+}
+
 /** Ask whether the API is there at all; resolves to the HTTP status, 0 when no answer came. */
 export async function probe(settings: ServerConnection.ISettings): Promise<number> {
   try {
@@ -49,7 +60,7 @@ async function call(
   path: string,
   init: RequestInit,
   settings: ServerConnection.ISettings
-): Promise<void> {
+): Promise<Response> {
   const url = URLExt.join(settings.baseUrl, API_PATH) + '/' + path;
   let response: Response;
   try {
@@ -60,6 +71,7 @@ async function call(
   if (!response.ok) {
     throw await refusal(response);
   }
+  return response;
 }
 
 async function refusal(response: Response): Promise<ApiError> {

@@ -97,6 +97,9 @@ export interface ILease {
   readonly reclaim_seconds: number | null;
   readonly idle_seconds: number | null;
   readonly count: number;
+  readonly host_cpu_milli: number;
+  readonly host_memory_bytes: number;
+  readonly model: string;
 }
 
 /** Telemetry of a device. */
@@ -167,6 +170,30 @@ export interface IPool {
   readonly leases: readonly ILease[];
   readonly queue: readonly IQueueEntry[];
   readonly warnings: readonly string[];
+}
+
+/** A snapshot, as the kernel that saved it told the pool. */
+export interface ISnapshot {
+  readonly id: string;
+  readonly name: string;
+  /** When it was taken: UTC, milliseconds since the epoch. */
+  readonly created_ms: number;
+  readonly note: string;
+  /** Path of its notebook, as its kernel knows it. */
+  readonly notebook: string;
+  readonly kernel_id: string;
+  readonly hostname: string;
+  readonly store: string;
+  /** True when nobody asked for it by name. */
+  readonly automatic: boolean;
+  readonly total_bytes: number;
+  readonly new_bytes: number;
+  /** How many variables. */
+  readonly count: number;
+  /** About how long it takes to restore it. */
+  readonly restore_seconds: number;
+  /** True when it is what is left of its kernel, should that be gone. */
+  readonly last_words: boolean;
 }
 
 /** What is known of one kernel's environment. */

@@ -27,6 +27,7 @@ _STRUCTURES: dict[str, tuple[type[msgspec.Struct], set[str]]] = {
     "INode": (documents.NodeDoc, set()),
     "IQueueEntry": (documents.QueueEntryDoc, set()),
     "IPool": (documents.PoolDoc, set()),
+    "ISnapshot": (documents.SnapshotDoc, set()),
     "IKernelEnvironment": (KernelDoc, set()),
 }
 _ENUMS: list[type[Enum]] = [DeviceKind, Health, LeaseState, Priority, Resource, Strength, Verified]

@@ -5,8 +5,8 @@ that ends as somebody wanted leaves nothing to be offered, but what was saved ju
 said in the kernel's log, and the kernel ends all the same.
 
 A shutdown reaches a kernel in another thread, which then asks the main loop to stop. What is put into the
-loop before that is done first, in the main thread and while threads can still be started; `atexit` is too late
-for that. A signal to end comes without a request, and ends a process that does not look at it.
+loop before that is done first, in the main thread and while threads can still be started; `atexit` is too
+late for that. A signal to end comes without a request, and ends a process that does not look at it.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Farewell:
         if notebook:
             leftovers.remove(notebook, self._session.pid)
         if self._session.newest:
-            self._session.tell_pool(wait_seconds=TELL_SECONDS, ended=True)
+            self._session.tell_pool(wait_seconds=TELL_SECONDS)
 
     def _at_exit(self) -> None:
         self.say()

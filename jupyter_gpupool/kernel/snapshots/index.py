@@ -14,9 +14,9 @@ from jupyter_gpupool.kernel.snapshots.keys import ASK_SECONDS, pool_is_near
 from jupyter_gpupool.kernel.snapshots.words import restore_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-    from jupyter_gpupool.protocol.documents import SnapshotsReport
+    from jupyter_gpupool.protocol.documents import SnapshotDoc, SnapshotsReport
     from jupyter_gpupool.state.model import Manifest
 
 #: Of how many snapshots the pool is told; the newest ones.
@@ -26,7 +26,9 @@ _TEXT, _ADDRESS = 200, 1000
 _MESSAGE_BYTES = 60_000
 
 
-def report(store_url: str, manifests: Iterable[Manifest], last_words: str = "") -> SnapshotsReport:
+def report(
+    store_url: str, manifests: Iterable[Manifest], last_words: Callable[[Manifest], bool]
+) -> SnapshotsReport:
     """Put together what is told.
 
     Parameters
@@ -35,8 +37,8 @@ def report(store_url: str, manifests: Iterable[Manifest], last_words: str = "") 
         Where they are, without credentials.
     manifests : iterable of Manifest
         Newest first.
-    last_words : str
-        Id of the one that is what is left of this kernel, should it die; empty for none.
+    last_words : callable
+        Tells whether one is what is left of its kernel, should that die.
     """
     from jupyter_gpupool.protocol.codec import encode
     from jupyter_gpupool.protocol.documents import SnapshotDoc, SnapshotsReport
@@ -55,7 +57,7 @@ def report(store_url: str, manifests: Iterable[Manifest], last_words: str = "") 
             new_bytes=it.new_bytes,
             count=it.count,
             restore_seconds=restore_seconds(it.total_bytes),
-            last_words=it.id == last_words,
+            last_words=last_words(it),
         )
         for _, it in zip(range(MOST), manifests, strict=False)
     ]
@@ -74,11 +76,25 @@ def tell(body: SnapshotsReport) -> bool:
     with contextlib.suppress(GPUPoolError, OSError):
         client = PoolClient(find_pool(autostart=False), answer_seconds=ASK_SECONDS)
         try:
-            client.report_snapshots(body)
+            client.report_snapshots(_merged(body, client.snapshots()))
             return True
         finally:
             client.close()
     return False
+
+
+def _merged(body: SnapshotsReport, known: list[SnapshotDoc]) -> SnapshotsReport:
+    """Leave what kernels of other machines said of their last words as it is."""
+    import socket
+
+    import msgspec
+
+    here, said = socket.gethostname(), {doc.id: doc.last_words for doc in known}
+    docs = [
+        doc if doc.hostname == here else msgspec.structs.replace(doc, last_words=said.get(doc.id, False))
+        for doc in body.snapshots
+    ]
+    return msgspec.structs.replace(body, snapshots=docs)
 
 
 def _shown(text: str, most: int) -> str:

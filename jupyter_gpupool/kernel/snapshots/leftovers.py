@@ -12,11 +12,15 @@ import hashlib
 import os
 import secrets
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.protocol import names, paths
+
+if TYPE_CHECKING:
+    from jupyter_gpupool.state.model import Manifest
 
 #: In the data directory.
 FOLDER = "left"
@@ -82,6 +86,12 @@ def orphaned(notebook: str) -> Leftover | None:
     if found is None or started(found.pid) == found.started:
         return None
     return found
+
+
+def is_last(manifest: Manifest) -> bool:
+    """Tell whether a snapshot is the newest of a kernel that nobody has ended on purpose."""
+    found = read(manifest.notebook) if manifest.notebook else None
+    return found is not None and found.snapshot == manifest.id
 
 
 def started(pid: int) -> str:

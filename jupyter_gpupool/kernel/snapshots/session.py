@@ -206,13 +206,13 @@ class Session:
             )
         self.tell_pool()
 
-    def tell_pool(self, *, wait_seconds: float = 0.0, ended: bool = False) -> None:
+    def tell_pool(self, *, wait_seconds: float = 0.0) -> None:
         """Tell the pool which snapshots there are, in a thread; wait for that so long at most."""
         if not pool_is_near():
             return
         thread = threading.Thread(
             target=contextvars.Context().run,
-            args=(self._tell, "" if ended else self.newest),
+            args=(self._tell,),
             name="jupyter_gpupool index",
             daemon=True,
         )
@@ -223,10 +223,10 @@ class Session:
         self._telling = thread
         thread.join(wait_seconds)
 
-    def _tell(self, last_words: str) -> None:
+    def _tell(self) -> None:
         with self._lock:
             try:
-                index.tell(index.report(self.store.url, self.store.list(), last_words))
+                index.tell(index.report(self.store.url, self.store.list(), leftovers.is_last))
             except (GPUPoolError, OSError):
                 return  # it is told with the next save
 
@@ -278,6 +278,7 @@ class Session:
                 cancel=meter.cancel,
             )
         self.offered = ""
+        self.tell_pool()  # what was left behind has been taken up
         return Restored(manifest=snapshot.manifest, report=report)
 
     def latest(self) -> Manifest:

@@ -12,7 +12,7 @@ from jupyter_server.utils import JupyterServerAuthWarning
 from tornado.httpclient import HTTPClientError
 
 from jupyter_gpupool.core.leases import LeaseState
-from jupyter_gpupool.protocol.documents import ErrorDoc, ResizeRequest
+from jupyter_gpupool.protocol.documents import ErrorDoc, ResizeRequest, SnapshotDoc
 from jupyter_gpupool.protocol.names import API_PREFIX
 from jupyter_gpupool.server.link import LinkState
 from tests.support.fake_pool import FakePool, lease_doc, ticket
@@ -26,6 +26,7 @@ ROUTES = [
     ("GET", "nodes", "read", "jupyter_gpupool:pool"),
     ("GET", "queue", "read", "jupyter_gpupool:pool"),
     ("GET", "usage", "read", "jupyter_gpupool:pool"),
+    ("GET", "snapshots", "read", "jupyter_gpupool:snapshots"),
     ("GET", "leases", "read", "jupyter_gpupool:leases"),
     ("GET", "leases/lease_1", "read", "jupyter_gpupool:leases"),
     ("PATCH", "leases/lease_1", "write", "jupyter_gpupool:leases"),
@@ -127,6 +128,23 @@ class TestWithALoginCookie:
         assert (status, doc["code"]) == (403, "forbidden")
         assert "_xsrf" in doc["message"]
         assert fake_pool.asked == []
+
+
+async def test_snapshots_are_those_of_one_notebook_by_the_path_that_its_kernel_knows(
+    jp_fetch: Any, jp_root_dir: Any, fake_pool: FakePool, connected: Any
+) -> None:
+    folder = jp_root_dir / "course"
+    folder.mkdir()
+    docs = [
+        SnapshotDoc(id="1", name="mine", created_ms=2, notebook=str(folder / "a.ipynb"), last_words=True),
+        SnapshotDoc(id="2", name="other", created_ms=1, notebook=str(jp_root_dir / "a.ipynb")),
+    ]
+    fake_pool.answer("GET", "snapshots", docs)
+    await connected()
+    answer = await jp_fetch(*API, "snapshots", params={"path": "course/a.ipynb"})
+    assert [doc["name"] for doc in json.loads(answer.body)] == ["mine"]
+    answer = await jp_fetch(*API, "snapshots")
+    assert [doc["name"] for doc in json.loads(answer.body)] == ["mine", "other"]
 
 
 @pytest.mark.parametrize("what", ["pool", "devices", "nodes", "queue", "usage"])

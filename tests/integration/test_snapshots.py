@@ -1,0 +1,158 @@
+"""Saving and restoring in real kernels without a pool: by hand, by itself, stopped, and after a death."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jupyter_gpupool.kernel.snapshots.leftovers import Leftover, read
+from jupyter_gpupool.protocol import names
+from tests.support.notebook import Cell, Notebook, notebook
+from tests.support.pool_process import wait_for
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return the environment of one world on disk, with a notebook and without a pool."""
+    root = tmp_path_factory.mktemp("world")
+    return dict(os.environ) | {
+        names.ENV_RUNTIME_DIR: str(root / "run"),
+        names.ENV_DATA_DIR: str(root / "data"),
+        names.ENV_AUTOSTART: "0",
+        "IPYTHONDIR": str(root / "ipython"),
+        "JPY_SESSION_NAME": str(root / "training.ipynb"),
+    }
+
+
+@pytest.fixture(scope="module")
+def kernel(world: dict[str, str]) -> Iterator[Notebook]:
+    with notebook(world) as opened:
+        yield opened
+
+
+def left(world: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Leftover | None:
+    """Return what the world's kernel left behind."""
+    monkeypatch.setenv(names.ENV_DATA_DIR, world[names.ENV_DATA_DIR])
+    return read(world["JPY_SESSION_NAME"])
+
+
+def test_a_state_is_saved_changed_and_brought_back(kernel: Notebook) -> None:
+    kernel.ok("import threading\ndata = [1, 2]\nalias = data\ndef size():\n    return len(data)")
+    saved = kernel.ok("%gpupool checkpoint first -m 'two items'")
+    assert "Saved “first”" in saved.result
+    assert "text/html" in saved.displays[-1]
+    kernel.ok("data.append(3); later = 1")
+    restored = kernel.ok("%gpupool restore first")
+    assert "Restored “first”" in restored.result
+    assert kernel.ok("(data, alias is data, size(), 'later' in dir())").result == "([1, 2], True, 2, False)"
+    assert "two items" in kernel.ok("%gpupool snapshots").result
+    assert "builtins" not in kernel.ok("%gpupool snapshots inspect first").result.splitlines()[0]
+    assert "display(" not in kernel.ok("In[-1]").result
+
+
+def test_what_cannot_be_saved_is_said_with_the_reason_and_costs_itself_only(kernel: Notebook) -> None:
+    kernel.ok("running = (n for n in 'ab'); fine = 5")
+    saved = kernel.ok("import jupyter_gpupool as gpupool\nsaved = gpupool.checkpoint('second')\nsaved")
+    assert "Not saved: running (generator)" in saved.result
+    assert "<details>" in saved.displays[-1]["text/html"]
+    assert kernel.ok("[it.variable for it in saved.findings]").result == "['running']"
+    kernel.ok("del running, fine, saved")
+    kernel.ok("%gpupool restore second --only fine --as old_")
+    assert kernel.ok("old_fine").result == "5"
+
+
+def test_mistakes_are_one_sentence_with_the_next_step(kernel: Notebook) -> None:
+    for line, said in (
+        ("restore nothing-like-it", "NoSuchSnapshot: There is no snapshot"),
+        ("checkpoint --only nobody", "InvalidValue: There is no variable “nobody” here."),
+        ("checkpoint --only a --except b", "InvalidValue: Both --only and --except were given."),
+        ("restore first --map cuda", "InvalidValue: “cuda” does not say which device becomes which."),
+        ("restore first --as 1-", "InvalidValue: “1-” cannot begin names."),
+        ("autosave sometimes", "InvalidValue: “sometimes” is not a way to save by itself."),
+    ):
+        cell = kernel.run(f"%gpupool {line}")
+        assert cell.status == "error", line
+        assert cell.traceback.startswith(said), cell.traceback
+        assert "\n" not in cell.traceback
+
+
+def test_tab_offers_snapshots_and_variables(kernel: Notebook) -> None:
+    kernel.ok("alpha = beta = 1\n%gpupool checkpoint tabbed")
+    assert "tabbed" in kernel.complete("%gpupool restore ta")
+    assert kernel.complete("%gpupool checkpoint --only alp") == ["alpha"]
+    assert kernel.complete("%gpupool checkpoint --only alpha,be") == ["beta"]
+
+
+def test_forgotten_ones_are_gone_and_their_bytes_are_given_back(kernel: Notebook) -> None:
+    kernel.ok("blob = __import__('os').urandom(3_000_000)\n%gpupool checkpoint big\ndel blob")
+    kernel.ok("%gpupool forget big")
+    assert "Freed 2.9 MiB" in kernel.ok("%gpupool snapshots --gc").result
+    assert kernel.run("%gpupool restore big").ename == "NoSuchSnapshot"
+
+
+def test_the_stop_button_stops_a_save_and_harms_nothing(kernel: Notebook) -> None:
+    """The save is so large that it takes longer than the line takes to appear."""
+    kernel.ok("import os\nheavy = [os.urandom(50_000_000) for _ in range(24)]", seconds=120)
+    sent = kernel.send("%gpupool checkpoint heavy")
+    pressed = []
+
+    def press(cell: Cell) -> None:
+        if not pressed and cell.displays:
+            pressed.append(time.monotonic())
+            kernel.interrupt()
+
+    cell = kernel.finish(sent, on_output=press)
+    if not pressed:  # a very quick disk
+        pytest.skip("it was saved before anything was shown")
+    assert cell.status == "error"
+    assert cell.ename == "Cancelled", cell.text
+    assert kernel.ok("len(heavy)").result == "24"
+    assert kernel.run("%gpupool restore heavy").ename == "NoSuchSnapshot"
+    kernel.ok("del heavy")
+
+
+def test_after_a_death_the_next_kernel_offers_what_was_saved(
+    world: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with notebook(world) as first:
+        first.ok("epochs = 7\n%gpupool checkpoint before-the-end")
+        os.kill(first.pid, signal.SIGKILL)
+        wait_for(lambda: not first.manager.is_alive(), "the kernel to die", 20)
+    with notebook(world) as second:
+        offered = second.first.stderr
+        assert "`%gpupool restore before-the-end` brings back its state of" in offered
+        second.ok("%gpupool restore")
+        assert second.ok("epochs").result == "7"
+        left_now = left(world, monkeypatch)
+        assert left_now is None
+    with notebook(world) as third:
+        assert "brings back" not in third.first.stderr
+
+
+def test_a_kernel_that_was_shut_down_leaves_nothing_to_offer(
+    world: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with notebook(world) as first:
+        first.ok("epochs = 8\n%gpupool checkpoint on-purpose")
+        assert left(world, monkeypatch) is not None
+        first.client.stop_channels()
+        first.manager.shutdown_kernel(now=False)
+    assert left(world, monkeypatch) is None
+    with notebook(world) as second:
+        assert "brings back" not in second.first.stderr
+
+
+def test_the_store_is_private(world: dict[str, str], kernel: Notebook) -> None:
+    assert kernel.ok("1").status == "ok"
+    data = Path(world[names.ENV_DATA_DIR])
+    open_to_others = [
+        it for it in data.rglob("*") if it.stat().st_mode & 0o077 and it.is_dir() and it.parent != data
+    ]
+    (key,) = data.rglob("snapshots.key")
+    assert key.stat().st_mode & 0o777 == 0o600
+    assert not open_to_others
