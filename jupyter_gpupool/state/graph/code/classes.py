@@ -137,6 +137,8 @@ def _begin_abc(made: Any) -> None:
 def fill_class(made: Any, state: tuple[dict[str, Any], list[type]]) -> None:
     """Give a class what it holds."""
     attributes, registered = state
+    for name in [name for name in attributes if name in vars(made)]:
+        type.__delattr__(made, name)  # so that all are in their order
     for name, item in attributes.items():
         type.__setattr__(made, name, item)
     if "_abc_impl" in vars(made):

@@ -34,7 +34,7 @@ def _property(value: property, capturing: Capturing) -> Reduced:
 
 def _around(value: Any, capturing: Capturing) -> Reduced:
     """Take a staticmethod or classmethod apart."""
-    return type(value), (value.__func__,), {**vars(value)}, None, None, set_dict
+    return type(value), (value.__func__,), {**vars(value)}, None, None, set_dict_only
 
 
 def _cached(value: Any, capturing: Capturing) -> Reduced | None:
@@ -61,6 +61,12 @@ def make_cached(wrapped: Any, maxsize: int | None, typed: bool) -> Any:
 
 def set_dict(value: Any, attributes: dict[str, Any]) -> None:
     """Give an object its attributes."""
+    value.__dict__.update(attributes)
+
+
+def set_dict_only(value: Any, attributes: dict[str, Any]) -> None:
+    """Give an object these attributes, and no others."""
+    value.__dict__.clear()
     value.__dict__.update(attributes)
 
 
