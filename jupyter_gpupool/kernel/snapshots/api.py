@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from jupyter_gpupool.core.errors import InvalidValue
+from jupyter_gpupool.kernel.snapshots import engine
 from jupyter_gpupool.kernel.snapshots.engine import chosen
 from jupyter_gpupool.kernel.snapshots.policy import Policy, parse
 from jupyter_gpupool.kernel.snapshots.results import Difference, Inside, Restored, Saved, SnapshotList
@@ -120,15 +121,13 @@ def snapshots(*, automatic: bool = True) -> SnapshotList:
 
 def inspect(name: str) -> Inside:
     """Show what is in a snapshot, whoever saved it, without running anything of it."""
-    with this_session().store.inspect(name) as reader:
-        return Inside(manifest=reader.manifest, details=reader.details(), mine=reader.trusted)
+    return Inside(inspection=engine.inspect(this_session().store, name))
 
 
 def diff(first: str, second: str) -> Difference:
     """Say which variables differ between two snapshots."""
-    from jupyter_gpupool.kernel.snapshots.differing import difference
-
-    return difference(this_session().store, first, second)
+    one, other, difference = engine.diff(this_session().store, first, second)
+    return Difference(first=one.manifest, second=other.manifest, difference=difference)
 
 
 def forget(name: str) -> list[str]:

@@ -22,8 +22,8 @@ from jupyter_gpupool.kernel.snapshots.policy import LONGEST_SECONDS, OFF, Before
 
 if TYPE_CHECKING:
     from jupyter_gpupool.kernel.snapshots.session import Session
-    from jupyter_gpupool.state.api import Staged
     from jupyter_gpupool.state.model import Manifest
+    from jupyter_gpupool.state.saving import Staged
 
 #: Time between two collections of what automatic snapshots no longer need, seconds.
 COLLECT_SECONDS = 600.0

@@ -17,8 +17,9 @@ from jupyter_gpupool.protocol import names
 from jupyter_gpupool.protocol.tokens import read_claim
 
 if TYPE_CHECKING:
-    from jupyter_gpupool.state.api import Staged
+    from jupyter_gpupool.state.looking import Difference, Inspection
     from jupyter_gpupool.state.report import Report
+    from jupyter_gpupool.state.saving import Staged
     from jupyter_gpupool.state.snapshot import Snapshot
     from jupyter_gpupool.state.store.store import Store
 
@@ -68,10 +69,31 @@ def stage(namespace: dict[str, Any], **how: Any) -> Staged:
 def restore(store: Store, which: str, namespace: dict[str, Any], **how: Any) -> tuple[Snapshot, Report]:
     """Bring a namespace back; see `jupyter_gpupool.state.restore`."""
     from jupyter_gpupool.state import api
+
+    snapshot = found(store, which)
+    return snapshot, api.restore(snapshot, namespace, **how)
+
+
+def inspect(store: Store, which: str) -> Inspection:
+    """Look at a snapshot without running anything of it."""
+    from jupyter_gpupool.state import api
+
+    return api.inspect(found(store, which))
+
+
+def diff(store: Store, first: str, second: str) -> tuple[Snapshot, Snapshot, Difference]:
+    """Compare two snapshots without running anything of them."""
+    from jupyter_gpupool.state import api
+
+    one, other = found(store, first), found(store, second)
+    return one, other, api.diff(one, other)
+
+
+def found(store: Store, which: str) -> Snapshot:
+    """Find a snapshot by its name or id."""
     from jupyter_gpupool.state.snapshot import Snapshot
 
-    snapshot = Snapshot(store, store.find(which))
-    return snapshot, api.restore(snapshot, namespace, **how)
+    return Snapshot(store, store.find(which))
 
 
 def chosen(text: str | Sequence[str] | None) -> list[str] | None:

@@ -13,7 +13,9 @@ from jupyter_gpupool.kernel.render import Rendering
 from jupyter_gpupool.kernel.snapshots import show, words
 
 if TYPE_CHECKING:
-    from jupyter_gpupool.state.model import Details, Finding, Manifest, Variable
+    from jupyter_gpupool.state.looking import Difference as Compared
+    from jupyter_gpupool.state.looking import Inspection
+    from jupyter_gpupool.state.model import Finding, Manifest, Variable
     from jupyter_gpupool.state.report import Report
 
 
@@ -157,26 +159,25 @@ class Inside(Shown):
 
     Attributes
     ----------
-    manifest : Manifest
-        What is said of it.
-    details : Details
-        Its variables, and what of the process it holds.
-    mine : bool
-        Whether it was saved with one of this owner's keys.
+    inspection : Inspection
+        What the engine found, without running anything.
     """
 
-    manifest: Manifest
-    details: Details
-    mine: bool
+    inspection: Inspection
+
+    @property
+    def manifest(self) -> Manifest:
+        """Everything that is said of it."""
+        return self.inspection.manifest
 
     @property
     def variables(self) -> list[Variable]:
         """Its variables."""
-        return list(self.details.variables)
+        return list(self.inspection.variables)
 
     def rendering(self) -> Rendering:
         """Return it as tables."""
-        return show.inside(self.manifest, self.details, mine=self.mine)
+        return show.inside(self.inspection)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -187,19 +188,29 @@ class Difference(Shown):
     ----------
     first, second : Manifest
         The snapshots.
-    added, removed, changed : tuple of str
-        Names that only the second has, that only the first has, and whose values differ.
-    rows : tuple of (str, str, str)
-        Name, and what it is in each, for every one of them.
+    difference : Difference
+        What the engine found.
     """
 
     first: Manifest
     second: Manifest
-    added: tuple[str, ...]
-    removed: tuple[str, ...]
-    changed: tuple[str, ...]
-    rows: tuple[tuple[str, str, str], ...]
+    difference: Compared
+
+    @property
+    def added(self) -> list[str]:
+        """Names that only the second has."""
+        return [it.name for it in self.difference.added]
+
+    @property
+    def removed(self) -> list[str]:
+        """Names that only the first has."""
+        return [it.name for it in self.difference.removed]
+
+    @property
+    def changed(self) -> list[str]:
+        """Names whose values differ."""
+        return [it.name for it, _ in self.difference.changed]
 
     def rendering(self) -> Rendering:
         """Return it as a table."""
-        return show.difference(self.first, self.second, self.rows)
+        return show.difference(self.first, self.second, self.difference)

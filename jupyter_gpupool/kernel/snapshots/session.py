@@ -19,6 +19,7 @@ from jupyter_gpupool.core.errors import GPUPoolError, InvalidValue
 from jupyter_gpupool.kernel.process import running_shell
 from jupyter_gpupool.kernel.snapshots import engine, index, leftovers
 from jupyter_gpupool.kernel.snapshots.keys import pool_is_near
+from jupyter_gpupool.kernel.snapshots.memory import history
 from jupyter_gpupool.kernel.snapshots.meter import metered
 from jupyter_gpupool.kernel.snapshots.policy import Before, Policy
 from jupyter_gpupool.kernel.snapshots.results import Restored, Saved
@@ -154,6 +155,7 @@ class Session:
             "kernel": here.kernel_id,
             "hostname": here.hostname,
             "automatic": automatic,
+            "history": history(self.shell),
         }
 
     def checkpoint(self, name: str, *, note: str, only: list[str] | None, skip: list[str] | None) -> Saved:
@@ -274,6 +276,7 @@ class Session:
                 map_device=map_device,
                 lazy=lazy,
                 trust=trust,
+                history=history(self.shell),
                 progress=meter.progress,
                 cancel=meter.cancel,
             )

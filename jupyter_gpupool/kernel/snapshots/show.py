@@ -15,7 +15,8 @@ from jupyter_gpupool.kernel.render import Rendering, Table, sentence, tables
 from jupyter_gpupool.kernel.snapshots import words
 
 if TYPE_CHECKING:
-    from jupyter_gpupool.state.model import Details, Finding, Manifest
+    from jupyter_gpupool.state.looking import Difference, Inspection
+    from jupyter_gpupool.state.model import Finding, Manifest, Variable
 
 _NOTE = "color:var(--jp-content-font-color2,inherit)"
 #: Order of the kinds in a whole report.
@@ -86,39 +87,56 @@ def listing(manifests: Sequence[Manifest], *, hidden: int = 0, now: float | None
     return tables([Table("Snapshots", header, rows, "none; `%gpupool checkpoint` saves one")], notes)
 
 
-def inside(manifest: Manifest, details: Details, *, mine: bool, now: float | None = None) -> Rendering:
+def inside(found: Inspection, *, now: float | None = None) -> Rendering:
     """Show what is in a snapshot; nothing of it is run."""
+    manifest = found.manifest
     facts = [
         ("name", manifest.name),
         ("id", manifest.id),
         ("saved", f"{words.when(manifest.created_ms, now)}, in {words.seconds(manifest.seconds)}"),
-        ("by", manifest.owner + ("" if mine else " (not with your key: restoring it needs --trust)")),
+        (
+            "by",
+            manifest.owner + ("" if found.trusted else " (not with your key: restoring it needs --trust)"),
+        ),
+        ("on", manifest.hostname),
         ("notebook", manifest.notebook),
         ("note", manifest.note),
         ("size", f"{words.size(manifest.total_bytes)}, {words.size(manifest.new_bytes)} of it new then"),
         ("Python", f"{manifest.environment.python} on {manifest.environment.platform}"),
         ("packages", ", ".join(f"{name} {it}" for name, it in sorted(manifest.environment.packages.items()))),
-        ("beside", ", ".join(details.sections)),
+        ("other here", "; ".join(found.differences)),
+        ("beside variables", ", ".join(found.sections)),
+        ("would import", ", ".join(found.imports)),
+        ("holds code of", ", ".join(found.functions)),
     ]
-    about = Table("Snapshot", ("", ""), [(name, text) for name, text in facts if text])
+    about = Table("Snapshot", ("what", "is"), [(name, text) for name, text in facts if text])
     rows = [
         (it.name, it.type_name, _short(it.summary), words.size(it.nbytes) if it.nbytes else "")
-        for it in details.variables
+        for it in found.variables
     ]
     held = Table("Variables", ("name", "type", "what", "size"), rows, "none")
-    found = [findings_table(manifest.findings)] if manifest.findings else []
-    return tables([about, held, *found])
+    findings = [findings_table(manifest.findings)] if manifest.findings else []
+    return tables([about, held, *findings])
 
 
 def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
-def difference(first: Manifest, second: Manifest, rows: Sequence[tuple[str, str, str]]) -> Rendering:
-    """Show which variables differ: name, and what it is in each."""
+def difference(first: Manifest, second: Manifest, found: Difference) -> Rendering:
+    """Show which variables differ, and what they are in each."""
+    rows = [(it.name, "–", _what(it)) for it in found.added]
+    rows += [(it.name, _what(it), "–") for it in found.removed]
+    rows += [(then.name, _what(then), _what(now)) for then, now in found.changed]
     title = f"From {words.called(first)} to {words.called(second)}"
     header = ("variable", words.when(first.created_ms), words.when(second.created_ms))
-    return tables([Table(title, header, rows, "no variable differs")])
+    same = f"{words.variables(len(found.same))} the same."
+    return tables([Table(title, header, sorted(rows), "no variable differs")], [same])
+
+
+def _what(it: Variable) -> str:
+    parts = (it.type_name, _short(it.summary), words.size(it.nbytes) if it.nbytes else "")
+    return ", ".join(part for part in parts if part)
 
 
 def collected(freed_bytes: int, forgotten: int, took_seconds: float) -> Rendering:
