@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import io
 import pickle
 from collections.abc import Callable
@@ -36,8 +35,6 @@ class _Pickler(pickle.Pickler):
         self.notes: list[tuple[FindingKind, str]] = []
 
     def reducer_override(self, value: Any) -> Any:
-        if isinstance(value, type):
-            return NotImplemented
         reducer = self.registry.reducer(type(value))
         found = None if reducer is None else reducer(value, self)  # type: ignore[arg-type]
         return NotImplemented if found is None else found
@@ -105,7 +102,6 @@ class Trip:
 
 def save(**namespace: Any) -> Trip:
     """Save variables together."""
-    gc.collect()
     stream = io.BytesIO()
     pickler = _Pickler(stream, namespace)
     pickler.dump(namespace)

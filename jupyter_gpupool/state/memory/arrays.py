@@ -110,6 +110,19 @@ def _reduce_look(array: Any, base: Any, offset: int) -> Reduced:
     return _reduced(array, make_view, (base, _kind(array), array.dtype, shape, strides, offset))
 
 
+def reduce_row(row: Any, capturing: Capturing) -> Reduced | None:
+    """Take a row of a structure apart that looks at its array; None for one that is by itself."""
+    numpy: Any = sys.modules["numpy"]
+    if not isinstance(row.base, numpy.ndarray) or row.dtype.hasobject:
+        return None
+    return make_row, (numpy.asarray(row),)
+
+
+def make_row(array: Any) -> Any:
+    """Make a row that looks at an array."""
+    return array[()]
+
+
 def make_owner(kind: Any, dtype: Any, shape: tuple[int, ...], strides: Any, content: bytes | int) -> Any:
     """Make an array that owns its memory, from bytes or from a region's number."""
     made = looks.empty(kind, dtype, shape, strides)

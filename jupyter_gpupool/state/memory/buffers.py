@@ -148,18 +148,15 @@ def make_ctypes_at(kind: Any, owner: Any, offset: int) -> Any:
 
 
 def reduce_array_type(kind: Any, capturing: Capturing) -> Reduced | None:
-    """Take a type of ctypes' arrays apart: of what, and how many."""
-    return (make_array_type, (kind._type_, kind._length_)) if _is_plain(kind, ctypes.Array) else None
+    """Take a type of ctypes' arrays apart: of what, and how many; None for one of a class statement."""
+    of, length = getattr(kind, "_type_", None), getattr(kind, "_length_", 0)
+    return (make_array_type, (of, length)) if of is not None and of * length is kind else None
 
 
 def reduce_pointer_type(kind: Any, capturing: Capturing) -> Reduced | None:
-    """Take a type of pointers apart: to what."""
-    return (ctypes.POINTER, (kind._type_,)) if _is_plain(kind, ctypes._Pointer) else None
-
-
-def _is_plain(kind: Any, base: Any) -> bool:
-    """Tell whether ctypes made a type by itself; those of somebody's class statement have a name."""
-    return kind.__bases__ == (base,) and hasattr(kind, "_type_") and "__doc__" not in vars(kind)
+    """Take a type of pointers apart: to what; None for one of a class statement."""
+    to = getattr(kind, "_type_", None)
+    return (ctypes.POINTER, (to,)) if to is not None and ctypes.POINTER(to) is kind else None
 
 
 def make_array_type(of: Any, length: int) -> Any:

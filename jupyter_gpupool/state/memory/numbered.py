@@ -16,5 +16,6 @@ NUMBERED: dict[str, tuple[int, ...]] = {
     f"{_HERE}.buffers.make_ctypes": (1,),
     f"{_HERE}.mapped.make_memory": (0,),
     f"{_HERE}.mapped.make_mapped": (5,),
+    f"{_HERE}.storages.make_shared": (0,),
     f"{_HERE}.storages.make_storage": (0,),
 }

@@ -62,7 +62,7 @@ def exporter(array: Any, low: int, high: int) -> tuple[Any, int] | None:
             return None if start is None else (base, start)
         elif is_tensor(base):
             return (base, base.data_ptr()) if base.is_contiguous() and base.device.type == "cpu" else None
-        elif type(base).__name__ == "DummyArray":
+        elif type(base).__name__ == "DummyArray" or isinstance(base, np.void):
             base = base.base
         else:
             return None

@@ -9,7 +9,7 @@ import mmap
 from array import array as arrays_of_array
 from typing import TYPE_CHECKING
 
-from jupyter_gpupool.state.memory import arrays, arrow, buffers, frames, mapped, storages, tensors
+from jupyter_gpupool.state.memory import arrays, arrow, buffers, frames, mapped, optimizers, storages, tensors
 from jupyter_gpupool.state.recipes.registry import Recipe, recipe_for
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ RECIPES: list[Recipe] = [
     ),
     recipe_for(mmap.mmap, mapped.reduce_mmap),
     _recipe("numpy", "ndarray", arrays.reduce_array),
+    _recipe("numpy", "void", arrays.reduce_row),
     _recipe("pyarrow.lib", "Buffer", arrow.reduce_buffer),
     _recipe("pandas._libs.internals", "Block", frames.reduce_block),
     _recipe("pandas.core.internals.managers", "BaseBlockManager", frames.reduce_manager),
@@ -42,6 +43,6 @@ RECIPES: list[Recipe] = [
     _recipe("torch", "UntypedStorage", storages.reduce_storage),
     _recipe("torch.storage", "TypedStorage", storages.reduce_typed),
     _recipe("torch", "Tensor", tensors.reduce_tensor),
-    _recipe("torch.optim.optimizer", "Optimizer", tensors.reduce_optimizer),
+    _recipe("torch.optim.optimizer", "Optimizer", optimizers.reduce_optimizer),
     _recipe("torch", "Generator", tensors.reduce_generator),
 ]

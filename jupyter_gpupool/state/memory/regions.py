@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from jupyter_gpupool.state.memory import looks
+from jupyter_gpupool.state.memory.paging import filled_at_once
 from jupyter_gpupool.state.memory.pointers import bytes_at, cut
 from jupyter_gpupool.state.model import CHUNK_BYTES, Details, Root, RootKind
 
@@ -84,7 +86,7 @@ class Regions:
             return False
         if self._mapper is not None and self._mapped(index) is not None:
             return False
-        self._read(root.chunks, bytes_at(address, nbytes))
+        self._fill(root, address)
         self._arrays[index] = owner
         return True
 
@@ -155,7 +157,7 @@ class Regions:
         if mapped is not None:
             return mapped
         made = np.empty(root.nbytes, np.uint8)
-        self._read(root.chunks, made.data)
+        self._fill(root, looks.address(made))
         return made
 
     def _mapped(self, index: int) -> Any:
@@ -191,8 +193,13 @@ class Regions:
         if mapped is not None:
             return torch.frombuffer(mapped, dtype=torch.uint8).untyped_storage()
         made = torch.UntypedStorage(root.nbytes)
-        self._read(root.chunks, bytes_at(made.data_ptr(), root.nbytes))
+        self._fill(root, made.data_ptr())
         return made
+
+    def _fill(self, root: Root, address: int) -> None:
+        """Read a root into memory that nobody has touched yet."""
+        with filled_at_once(address, root.nbytes):
+            self._read(root.chunks, bytes_at(address, root.nbytes))
 
     @staticmethod
     def _looking(array: Any) -> Any:

@@ -15,7 +15,7 @@ from jupyter_gpupool.state.memory.pointers import bytes_at, cut
 from jupyter_gpupool.state.model import CHUNK_BYTES, RootKind
 
 #: Buffers up to this many bytes lie in the stream of objects: a root of their own would cost more.
-INLINE_BYTES = 2048
+INLINE_BYTES = 4096
 #: Gives copies of a device's bytes in host memory: of the storage from a byte on, a number of them.
 Fetch = Callable[[int, int], memoryview]
 

@@ -8,9 +8,11 @@ was able to before.
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_gpupool.state.graph.loading import current
+from jupyter_gpupool.state.memory.mapped import mapping_at
 from jupyter_gpupool.state.memory.owners import known_owner
 from jupyter_gpupool.state.memory.pointers import bytes_at
 from jupyter_gpupool.state.memory.roots import INLINE_BYTES
@@ -50,6 +52,12 @@ def reduce_storage(storage: Any, capturing: Capturing) -> Reduced:
         )
         return make_storage, (number, nbytes)
     at = storage.data_ptr() if nbytes else 0
+    if getattr(storage, "filename", None) is not None:
+        found_file = mapping_at(at)
+        if found_file is not None and found_file.shared:
+            return make_filed, (storage.filename, nbytes)
+    if nbytes and storage.is_shared():
+        return make_shared, (capturing.roots.region(at, nbytes, storage, kind=RootKind.TORCH), nbytes)
     if nbytes and not owns(storage):
         found = known_owner(capturing, at, nbytes)
         if found is not None and found[0] is not storage:
@@ -68,6 +76,23 @@ def reduce_typed(storage: Any, capturing: Capturing) -> Reduced:
 def make_storage(number: int, nbytes: int) -> Any:
     """Make a storage from a region's number."""
     return current().regions.storage(number, nbytes)
+
+
+def make_shared(number: int, nbytes: int) -> Any:
+    """Make a storage that other processes can be given."""
+    made = current().regions.storage(number, nbytes)
+    made.share_memory_()
+    return made
+
+
+def make_filed(path: str, nbytes: int) -> Any:
+    """Make a storage that is a file."""
+    import torch
+
+    if not Path(path).is_file() or Path(path).stat().st_size < nbytes:
+        reason = f"the file {path} that it is is not there, or is shorter than it was"
+        return current().lost("torch.UntypedStorage", reason, "Put the file back, and restore again.")
+    return torch.UntypedStorage.from_file(path, True, nbytes)
 
 
 def make_inline(content: bytes) -> Any:

@@ -117,25 +117,6 @@ def _say_where(tensor: Any) -> None:
         current().note(tensor, FindingKind.CHANGED, reason, "Move it with .to(…) where that matters.")
 
 
-def make_blank(kind: Any) -> Any:
-    """Make an optimizer that has nothing yet."""
-    return kind.__new__(kind)
-
-
-def reduce_optimizer(optimizer: Any, capturing: Capturing) -> Reduced | None:
-    """Take an optimizer apart with all that it has: its own way leaves hooks and schedulers' marks out."""
-    base = sys.modules["torch.optim.optimizer"].Optimizer
-    kind: Any = type(optimizer)
-    if kind.__getstate__ is not base.__getstate__ or kind.__reduce_ex__ is not object.__reduce_ex__:
-        return None
-    return make_blank, (kind,), dict(optimizer.__dict__), None, None, finish_optimizer
-
-
-def finish_optimizer(optimizer: Any, state: dict[str, Any]) -> None:
-    """Give an optimizer what it had."""
-    optimizer.__setstate__(state)
-
-
 def reduce_generator(generator: Any, capturing: Capturing) -> Reduced:
     """Take a stream of random numbers apart."""
     state = generator.get_state()
