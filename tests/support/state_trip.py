@@ -27,6 +27,12 @@ def gone(type_name: str, reason: str, hint: str) -> Gone:
     return Gone(type_name, reason, hint)
 
 
+def fill(value: Any, parts: tuple[Callable[[Any, Any], None], Any]) -> None:
+    setter, state = parts
+    if not isinstance(value, Gone):
+        setter(value, state)
+
+
 @dataclass
 class Said:
     """What was said, on either side."""
@@ -46,7 +52,9 @@ class _Pickler(pickle.Pickler):
             return NotImplemented
         reducer = self.registry.reducer(type(value))
         found = None if reducer is None else reducer(value, self)  # type: ignore[arg-type]
-        return NotImplemented if found is None else found
+        if found is None or len(found) < 6 or found[2] is None:
+            return NotImplemented if found is None else found[:5]
+        return (*found[:2], (found[5], found[2]), None, None, fill)
 
     def lose(self, value: Any, reason: str, hint: str = "") -> Any:
         marker = Gone(type(value).__name__, reason, hint)

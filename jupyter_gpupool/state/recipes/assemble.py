@@ -8,30 +8,47 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from jupyter_gpupool.state.recipes import (
+    archives,
+    bars,
+    chance,
     combinatorics,
+    databases,
     exceptions,
+    figures,
     files,
     hopeless,
     iterators,
     locks,
     logs,
+    loops,
     queues,
+    small,
     stepping,
+    temporary,
+    users,
     weakrefs,
 )
 from jupyter_gpupool.state.recipes.registry import Recipe, Registry
 
 _OURS: tuple[tuple[Recipe, ...], ...] = (
     hopeless.RECIPES,
-    locks.RECIPES,
-    queues.RECIPES,
+    archives.RECIPES,
+    bars.RECIPES,
+    chance.RECIPES,
+    combinatorics.RECIPES,
+    databases.RECIPES,
+    exceptions.RECIPES,
+    figures.RECIPES,
     files.RECIPES,
     iterators.RECIPES,
-    stepping.RECIPES,
-    combinatorics.RECIPES,
-    weakrefs.RECIPES,
-    exceptions.RECIPES,
+    locks.RECIPES,
     logs.RECIPES,
+    loops.RECIPES,
+    queues.RECIPES,
+    small.RECIPES,
+    stepping.RECIPES,
+    temporary.RECIPES,
+    weakrefs.RECIPES,
 )
 
 
@@ -41,6 +58,6 @@ def registry(more: Iterable[Recipe] = ()) -> Registry:
     Parameters
     ----------
     more : iterable of Recipe
-        Recipes of memory and code, which stand before those of libraries' users.
+        Recipes of memory and code; those that users registered come last, and so count first.
     """
-    return Registry([*(recipe for recipes in _OURS for recipe in recipes), *more])
+    return Registry([*(recipe for recipes in _OURS for recipe in recipes), *more, *users.recipes()])

@@ -66,8 +66,7 @@ def named(module: str, name: str) -> Any:
 
 def afterwards(work: Callable[[], None]) -> None:
     """Do something once a restore cannot fail any more, and holds nothing that the namespace does not."""
-    loads = loading.current()
-    getattr(loads, "afterwards", loads.later)(work)
+    loading.current().afterwards(work)
 
 
 def said(kind: type) -> str:

@@ -131,7 +131,7 @@ def test_the_standard_streams_and_devices_stay_what_they_are(opened: ExitStack) 
 
 
 def test_a_pipe_is_lost_with_the_reason() -> None:
-    with subprocess.Popen(["true"], stdout=subprocess.PIPE) as program:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
         assert program.stdout
         saved = save((program, program.stdout, program.stdout.raw))
     assert [gone.type_name for gone in saved.said.lost] == ["Popen", "BufferedReader", "FileIO"]
