@@ -7,7 +7,7 @@ here decides; `Ledger` is the only caller that changes anything.
 from __future__ import annotations
 
 from jupyter_gpupool.core.devices import Device, Free
-from jupyter_gpupool.core.leases import HOLDING, Lease, LeaseState, Share
+from jupyter_gpupool.core.leases import HOLDING, HostPart, Lease, LeaseState, Share
 from jupyter_gpupool.core.shares import WHOLE_MILLI
 
 
@@ -26,6 +26,15 @@ def reserved_by(lease: Lease) -> tuple[Share, ...]:
         )
         for share in lease.shares
     )
+
+
+def taken_of_host(lease: Lease, device: Device) -> tuple[int, int]:
+    """Return what a lease takes of a CPU device, in all ways: thousandths of a core, and bytes."""
+    shares = [it for it in reserved_by(lease) if it.device_id == device.id]
+    parts = [it for it in lease.beside if it.device_id == device.id]
+    cores = sum(it.compute_milli for it in shares) * device.compute_units
+    size = sum(it.memory_bytes for it in shares) + sum(it.memory_bytes for it in parts)
+    return cores + sum(it.cpu_milli for it in parts), size
 
 
 def too_many(device: Device, leases: int, owners: int) -> bool:
@@ -51,6 +60,10 @@ class Account:
         Ids of the leases that should be gone from it, but are not confirmed to be.
     owners : dict of str to int
         How many leases on it each owner has.
+    host_cpu_milli, host_memory_bytes : int
+        What leases of other devices take of this one beside their shares: thousandths of a core, and bytes.
+    beside : dict of str to None
+        Ids of those leases.
     shrunk : bool
         True while the device was reported smaller than what is reserved on it.
     crowded : bool
@@ -58,6 +71,7 @@ class Account:
     """
 
     __slots__ = (
+        *("beside", "host_cpu_milli", "host_memory_bytes"),
         *("compute_milli", "crowded", "device", "device_id", "leases"),
         *("memory_bytes", "overdue", "owners", "shrunk"),
     )
@@ -70,13 +84,26 @@ class Account:
         self.leases: dict[str, None] = {}
         self.overdue: dict[str, None] = {}
         self.owners: dict[str, int] = {}
+        self.host_cpu_milli = 0
+        self.host_memory_bytes = 0
+        self.beside: dict[str, None] = {}
         self.shrunk = False
         self.crowded = False
 
     @property
     def free_compute_milli(self) -> int:
         """Thousandths of the device's compute that nobody has."""
-        return WHOLE_MILLI - self.compute_milli if self.device is not None else 0
+        if self.device is None:
+            return 0
+        if self.host_cpu_milli:
+            return max(0, self.free_cpu_milli) // max(1, self.device.compute_units)
+        return WHOLE_MILLI - self.compute_milli
+
+    @property
+    def free_cpu_milli(self) -> int:
+        """Thousandths of a core of a CPU that nobody has; negative while more are taken than it has."""
+        units = self.device.compute_units if self.device is not None else 0
+        return units * (WHOLE_MILLI - self.compute_milli) - self.host_cpu_milli
 
     @property
     def free_memory_bytes(self) -> int:
@@ -84,7 +111,7 @@ class Account:
         if self.device is None:
             return 0
         unmanaged = self.device.unmanaged_bytes or 0
-        return max(0, self.device.memory_bytes - unmanaged - self.memory_bytes)
+        return max(0, self.device.memory_bytes - unmanaged - self.memory_bytes - self.host_memory_bytes)
 
     @property
     def free(self) -> Free:
@@ -115,7 +142,7 @@ class Account:
     @property
     def unused(self) -> bool:
         """True when neither a device nor a lease stands behind this account."""
-        return self.device is None and not self.leases
+        return self.device is None and not self.leases and not self.beside
 
     def report(self, device: Device | None) -> None:
         """Take over what an agent says of the device; None when it is gone."""
@@ -141,6 +168,18 @@ class Account:
             del self.owners[lease.owner]
         self.overdue.pop(lease.id, None)
 
+    def take_beside(self, lease: Lease, part: HostPart) -> None:
+        """Reserve what a lease takes beside its shares."""
+        self.host_cpu_milli += part.cpu_milli
+        self.host_memory_bytes += part.memory_bytes
+        self.beside[lease.id] = None
+
+    def give_back_beside(self, lease: Lease, part: HostPart) -> None:
+        """Undo `take_beside`."""
+        self.host_cpu_milli -= part.cpu_milli
+        self.host_memory_bytes -= part.memory_bytes
+        del self.beside[lease.id]
+
     def settle(self) -> None:
         """Look anew whether what is reserved is within the device, after `take` and `give_back`."""
         if self.shrunk or self.crowded:
@@ -148,5 +187,8 @@ class Account:
 
     def _note_size(self) -> None:
         device = self.device
-        self.shrunk = device is not None and self.memory_bytes > device.memory_bytes
+        self.shrunk = device is not None and (
+            self.memory_bytes + self.host_memory_bytes > device.memory_bytes
+            or (self.host_cpu_milli > 0 and self.free_cpu_milli < 0)
+        )
         self.crowded = device is not None and too_many(device, len(self.leases), len(self.owners))

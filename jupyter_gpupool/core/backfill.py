@@ -10,18 +10,22 @@ what is unknown it expects nothing, and keeps the devices on which least is miss
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from jupyter_gpupool.core import hooks
-from jupyter_gpupool.core.accounts import Account, reserved_by
+from jupyter_gpupool.core.accounts import Account, reserved_by, taken_of_host
+from jupyter_gpupool.core.asks import Kept, ask_of
 from jupyter_gpupool.core.deadlines import hold_ends_ms
 from jupyter_gpupool.core.devices import Device
-from jupyter_gpupool.core.fields import Field, Fields, Kept, ask_of
+from jupyter_gpupool.core.field import Field
+from jupyter_gpupool.core.fields import Fields
 from jupyter_gpupool.core.fitting import large_enough, memory_for
 from jupyter_gpupool.core.leases import Lease, LeaseState, Want
 from jupyter_gpupool.core.ledger import Ledger
+from jupyter_gpupool.core.placement.rooms import Ask
 from jupyter_gpupool.core.shares import WHOLE_MILLI
 
 #: How many nodes are compared: those that come nearest to having room, and those where leases end soon.
@@ -76,6 +80,8 @@ def reserve(ledger: Ledger, fields: Fields, lease: Lease, now_ms: int) -> Reserv
         if want.spread and want.count > 1:
             by_node = [[it for of_node in by_node for it in of_node]]
         sets = [sorted(it)[: want.count] for it in by_node if len(it) >= want.count]
+        if want.asks_host:
+            sets = [hosts for it in sets if (hosts := _with_hosts(ledger, it, lease, now_ms))]
         if sets:
             return _reservation(lease.id, min(sets, key=_cost))
     return None
@@ -94,7 +100,8 @@ def renewed(
             if it.device_id in before.kept
         ]
         if len(found) == lease.want.count:
-            return _reservation(lease.id, found)
+            kept = _with_hosts(ledger, found, lease, now_ms) if lease.want.asks_host else found
+            return _reservation(lease.id, kept) if kept else None
     return None
 
 
@@ -191,7 +198,44 @@ def _ready(ledger: Ledger, account: Account, device: Device, lease: Lease, now_m
 
 
 def _leases(ledger: Ledger, account: Account) -> Iterable[Lease]:
-    return (ledger.leases[it] for it in account.leases)
+    return (ledger.leases[it] for it in (*account.leases, *account.beside))
+
+
+def _with_hosts(ledger: Ledger, devices: list[_Ready], lease: Lease, now_ms: int) -> list[_Ready]:
+    """Add the nodes of some devices, for what is asked for beside those; nothing where one is too small."""
+    found = list(devices)
+    for node_id, count in Counter(it.node_id for it in devices).items():
+        account = ledger.host_of(node_id)
+        device = account.device if account is not None else None
+        if account is None or device is None:
+            return []
+        ask = ask_of(lease.want, devices=count)
+        if ask.cpu_milli > device.compute_units * WHOLE_MILLI or ask.memory_bytes > device.memory_bytes:
+            return []
+        found.append(_host_ready(ledger, account, device, ask, now_ms))
+    return found
+
+
+def _host_ready(ledger: Ledger, account: Account, device: Device, ask: Ask, now_ms: int) -> _Ready:
+    """Let the leases on a node end one after the other, until there is room beside its devices."""
+    units = max(1, device.compute_units)
+    cores = account.free_cpu_milli - ask.cpu_milli
+    size = account.free_memory_bytes - ask.memory_bytes
+    missing = max(0, -cores // units, -size * WHOLE_MILLI // max(1, device.memory_bytes))
+    at_ms = now_ms
+    ends = [
+        (end, lease_id)
+        for lease_id in (*account.leases, *account.beside)
+        if (end := expected_end_ms(ledger, ledger.leases[lease_id], now_ms)) is not None
+    ]
+    for end_ms, lease_id in sorted(ends):
+        if cores >= 0 and size >= 0:
+            break
+        freed = taken_of_host(ledger.leases[lease_id], device)
+        cores, size, at_ms = cores + freed[0], size + freed[1], max(at_ms, end_ms)
+    known = cores >= 0 and size >= 0
+    left = (cores // units, size) if known else (0, 0)
+    return _Ready(not known, at_ms if known else 0, missing, *left, account.device_id, device.node_id)
 
 
 class _Left:
@@ -204,12 +248,18 @@ class _Left:
         self._account = account
         self._owners = dict(account.owners)
         self._count = len(account.leases)
-        self.milli = WHOLE_MILLI - account.compute_milli
-        self.size = device.memory_bytes - (device.unmanaged_bytes or 0) - account.memory_bytes
+        self.milli = account.free_compute_milli
+        self.size = device.memory_bytes - (device.unmanaged_bytes or 0)
+        self.size -= account.memory_bytes + account.host_memory_bytes
         self.needed = _size(lease.want, device)
 
     def end(self, lease: Lease) -> None:
         """Let a lease end."""
+        if lease.id in self._account.beside:
+            cores, size = taken_of_host(lease, self._device)
+            self.milli += cores // max(1, self._device.compute_units)
+            self.size += size
+            return
         self._count -= 1
         self._owners[lease.owner] -= 1
         for share in reserved_by(lease):

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from jupyter_gpupool.core.accounts import Account
 from jupyter_gpupool.core.devices import Device
 from jupyter_gpupool.core.evictions import Find, Usable
-from jupyter_gpupool.core.fields import ask_of
 from jupyter_gpupool.core.fitting import large_enough
 from jupyter_gpupool.core.leases import Lease, LeaseState, Priority, Want
 from jupyter_gpupool.core.turn import Turn
@@ -121,7 +120,7 @@ class Candidates:
 
     def near(self, want: Want, device_ids: Iterable[str]) -> Usable:
         """List the devices that a gang could use: of the nodes of those given, and of nodes near it."""
-        ask = ask_of(want, devices=1 if want.spread else None)
+        ask = self._turn.queue.fields.ask(want, devices=1 if want.spread else None)
         devices = (self._turn.ledger.accounts[it].device for it in device_ids)
         nodes = dict.fromkeys(it.node_id for it in devices if it is not None)
         fields = self._turn.queue.fields.of(want)

@@ -48,6 +48,11 @@ class PoolConfig:
         How long its holder knows that before it happens.
     least_run_ms : int
         For how long after its grant a lease is not taken back, whatever happens.
+    host_cpu_milli : int
+        Thousandths of a core that go with each whole accelerator, where a request says nothing of that; 0 for
+        none that are counted.
+    host_memory_bytes : int
+        The same of main memory, bytes.
     preempt : bool
         Whether leases that are in use are taken back from owners who have more than they deserve, for owners
         who have less, or whose request is of a higher class.
@@ -69,3 +74,5 @@ class PoolConfig:
     notice_ms: int = 60_000
     least_run_ms: int = 5 * 60_000
     preempt: bool = True
+    host_cpu_milli: int = 0
+    host_memory_bytes: int = 0

@@ -47,7 +47,7 @@ class Explainer:
         self._queue = queue
         self._revision = -1
         self._positions: dict[str, int] = {}
-        self._found: dict[tuple[DeviceKind | None, str, int, int | None], _Usable] = {}
+        self._found: dict[tuple[DeviceKind | None, str, int, int | None, str], _Usable] = {}
 
     def lease(self, lease_id: str, now_ms: int, revision: int) -> str:
         """Say what a live lease waits for, or what happens to it next."""
@@ -128,7 +128,7 @@ class Explainer:
 
     def _usable(self, want: Want) -> _Usable:
         """Look the devices that a request could use up, or find them the first time."""
-        key = (want.kind, want.device, want.compute_milli, want.memory_bytes)
+        key = (want.kind, want.device, want.compute_milli, want.memory_bytes, want.model)
         found = self._found.get(key)
         if found is None:
             devices = self._queue.could_use(want)
@@ -145,6 +145,9 @@ class Explainer:
         position = self._positions[lease.id]
         if position > 1:
             return f"{position - 1} ahead of you"
+        short = self._queue.meant.short_host(lease.want, lease.owner, usable)
+        if short:
+            return f"next in line; {short}"
         account, device, bar = self._queue.meant.nearest(lease.want, lease.owner, usable)
         return f"next in line; {describe_obstacle(self._ledger, account, device, bar)}"
 

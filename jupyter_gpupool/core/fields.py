@@ -16,169 +16,31 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import NamedTuple
 
 from jupyter_gpupool.core.accounts import Account, reserved_by
+from jupyter_gpupool.core.asks import FieldKey, Kept, ask_of, is_model
 from jupyter_gpupool.core.devices import Device, DeviceKind, Health
+from jupyter_gpupool.core.field import Field
 from jupyter_gpupool.core.leases import Want
 from jupyter_gpupool.core.ledger import Ledger
+from jupyter_gpupool.core.nodes import NodeRecord
 from jupyter_gpupool.core.placement.demand import Demand, DemandBook, Shape
-from jupyter_gpupool.core.placement.index import PlacementIndex
-from jupyter_gpupool.core.placement.nearest import could_fit, nearest
 from jupyter_gpupool.core.placement.rooms import Ask, Frame, Room
 from jupyter_gpupool.core.policies.score import ScorePolicy
 from jupyter_gpupool.core.shares import WHOLE_MILLI
 
 #: How many fields are kept.
 _MOST_FIELDS = 64
-#: For how many requests a field remembers whether it could ever have room for them.
-_MOST_ASKS = 1024
 
 
-class FieldKey(NamedTuple):
-    """Which devices a field has.
+class _Host(NamedTuple):
+    """What is free of a node beside its accelerators, and what it has."""
 
-    Attributes
-    ----------
-    kind : DeviceKind or None
-        Their kind; None for any.
-    name : str
-        Their name or id, or that of the GPU that they are part of; empty for any.
-    emulated : bool
-        Whether they are emulated.
-    sized : bool
-        Whether instances belong to it of which it is unknown how large a part they are.
-    degraded : bool
-        Whether those count that are not well: they are used last.
-    """
-
-    kind: DeviceKind | None
-    name: str
-    emulated: bool
-    sized: bool
-    degraded: bool
-
-    def has(self, device: Device) -> bool:
-        """Whether a device belongs to the field."""
-        if device.emulated is not self.emulated or (self.kind is not None and device.kind is not self.kind):
-            return False
-        if not device.parent_milli and device.whole_only and not self.sized:
-            return False
-        return not self.name or is_named(device, self.name)
-
-
-def is_named(device: Device, name: str) -> bool:
-    """Whether a request means a device by its name or id, or by those of the GPU that it is part of."""
-    if name in (device.name, device.id):
-        return True
-    return bool(device.parent_id) and name in (device.parent_id, device.name.rpartition("-")[0])
-
-
-class Kept(NamedTuple):
-    """What of a device others may take while the rest is kept for a request.
-
-    Attributes
-    ----------
-    lease_id : str
-        The request.
-    compute_milli, memory_bytes : int
-        What others may take of it.
-    """
-
-    lease_id: str
-    compute_milli: int
+    cpu_milli: int
     memory_bytes: int
+    all_milli: int
+    all_bytes: int
 
 
-def ask_of(want: Want, *, devices: int | None = None) -> Ask:
-    """Write what a request takes of one node; of so many devices unless all of them."""
-    count = want.count if devices is None else devices
-    return Ask(0, 0, count, want.compute_milli, (), want.memory_bytes)
-
-
-class Field:
-    """Devices of one kind or name.
-
-    Attributes
-    ----------
-    index : PlacementIndex
-        The nodes, by what is free on them.
-    members : dict of str to tuple of Account
-        The devices on each node, in a fixed order.
-    kinds : Counter
-        How many devices of each kind there are.
-    stale : dict of str to set of str or None
-        Nodes that have changed and were not looked at since, with the devices of which more or less is taken;
-        None where anything may be different.
-    grown : dict of str to None
-        Nodes on which there is more room than there was, until somebody takes note.
-    """
-
-    def __init__(self, key: FieldKey, policy: ScorePolicy, demand: Demand) -> None:
-        self.key = key
-        self.index = PlacementIndex(policy, demand)
-        self.members: dict[str, tuple[Account, ...]] = {}
-        self.kinds: Counter[DeviceKind] = Counter()
-        self.stale: dict[str, set[str] | None] = {}
-        self.described: set[str] = set()
-        self.grown: dict[str, None] = {}
-        self._near: PlacementIndex | None = None
-        #: Nodes whose rooms it does not know yet, in the order in which they came.
-        self._far: dict[str, None] = {}
-        #: Whether requests could ever have room, as long as devices are what they are.
-        self._ever: dict[Ask, bool] = {}
-
-    @property
-    def near(self) -> PlacementIndex:
-        """The nodes by how near they come to having room."""
-        if self._near is None:
-            self._near = PlacementIndex(nearest, able=could_fit)
-            self._far = dict.fromkeys(self.members)
-        for node_id in self._far:
-            self._near.set_room(node_id, self.index.room(node_id))
-        self._far.clear()
-        return self._near
-
-    def could_ever(self, ask: Ask) -> bool:
-        """Whether there would be room for a request on a node of which nothing is taken."""
-        known = self._ever.get(ask)
-        if known is None:
-            if len(self._ever) >= _MOST_ASKS:
-                self._ever.clear()
-            known = self._ever[ask] = self.near.best(ask) is not None
-        return known
-
-    def set_members(self, node_id: str, accounts: tuple[Account, ...]) -> None:
-        """Take over which devices of a node belong to the field."""
-        for account in self.members.pop(node_id, ()):
-            if account.device is not None:
-                self.kinds[account.device.kind] -= 1
-        if accounts:
-            self.members[node_id] = accounts
-            self.kinds.update(it.device.kind for it in accounts if it.device is not None)
-        elif node_id in self.index:
-            self.index.remove(node_id)
-            self._ever.clear()
-            self._far.pop(node_id, None)
-            if self._near is not None and node_id in self._near:
-                self._near.remove(node_id)
-
-    def set_room(self, node_id: str, room: Room) -> None:
-        """Take over what is free on a node."""
-        before = self.index.room(node_id) if node_id in self.index else None
-        if before == room:
-            return
-        self.index.set_room(node_id, room)
-        if self._near is not None:
-            self._far[node_id] = None
-        if before is None or before.frame != room.frame:
-            self._ever.clear()
-        if before is None or _has_grown(before, room):
-            self.grown[node_id] = None
-
-
-def _has_grown(before: Room, after: Room) -> bool:
-    if before.frame != after.frame or len(before.devices) != len(after.devices):
-        return True
-    pairs = zip(before.devices + before.device_bytes, after.devices + after.device_bytes, strict=True)
-    return any(less < more for less, more in pairs)
+_NO_HOST = _Host(0, 0, 0, 0)
 
 
 class Fields:
@@ -207,7 +69,11 @@ class Fields:
         self._models: Counter[str] = Counter()
         self._described: dict[str, tuple[Device, ...]] = {}
         #: Kind, name and whether memory is named -> the fields, as long as no device is described anew.
-        self._found: dict[tuple[DeviceKind | None, str, bool], list[Field]] = {}
+        self._found: dict[tuple[DeviceKind | None, str, bool, str], list[Field]] = {}
+        #: Words of a model's name -> the models that are there and meant.
+        self._meant: dict[str, tuple[str, ...]] = {}
+        #: Whether anybody has asked for processor or memory beside a share: before that no room tells of it.
+        self._hosts = False
         ledger.watch(self)
         for node_id in ledger.nodes:
             self.node_described(node_id)
@@ -230,6 +96,7 @@ class Fields:
     def node_described(self, node_id: str) -> None:
         """Note that the devices of a node are others, or are described anew."""
         self._found.clear()
+        self._meant.clear()
         self._count(self._described.pop(node_id, ()), -1)
         devices = tuple(it.device for it in self._accounts(node_id) if it.device is not None)
         if devices:
@@ -291,7 +158,9 @@ class Fields:
 
         Where real devices match, emulated ones do not, unless one is meant by name or id alone.
         """
-        key = (want.kind, want.device, want.memory_bytes is None)
+        if want.asks_host and not self._hosts:
+            self._tell_of_hosts()
+        key = (want.kind, want.device, want.memory_bytes is None, want.model)
         found = self._found.get(key)
         if found is None:
             if len(self._found) > _MOST_FIELDS:
@@ -306,7 +175,7 @@ class Fields:
         kind = want.kind or (None if want.device else self.default_kind())
         sized = bool(self._special["unsized"]) and (bool(want.device) or want.memory_bytes is not None)
         for emulated in (False, True):
-            key = FieldKey(kind, want.device, emulated, sized, degraded=False)
+            key = FieldKey(kind, want.device, emulated, sized, degraded=False, model=want.model)
             if not self._may_have(key):
                 continue
             field = self._up_to_date(key)
@@ -315,6 +184,22 @@ class Fields:
                     return [field]
                 return [field, self._up_to_date(key._replace(degraded=True))]
         return []
+
+    def ask(self, want: Want, *, devices: int | None = None) -> Ask:
+        """Write what a request takes of one node, with the models that it means."""
+        if not want.model:
+            return ask_of(want, devices=devices)
+        models = self._meant.get(want.model)
+        if models is None:
+            models = tuple(sorted(it for it in self.models() if is_model(it, want.model)))
+            self._meant[want.model] = models
+        return ask_of(want, devices=devices, models=models)
+
+    def _tell_of_hosts(self) -> None:
+        """Let rooms tell from now on what is free of nodes beside their accelerators."""
+        self._hosts = True
+        for field in self._fields.values():
+            field.stale.update(dict.fromkeys(self._ledger.nodes))
 
     def _may_have(self, key: FieldKey) -> bool:
         if key.kind is not None:
@@ -326,14 +211,17 @@ class Fields:
 
     def count(self, want: Want) -> None:
         """Count a request; prices are worked out anew after so many."""
-        if want.kind is not DeviceKind.CPU and self.book.count(ask_of(want)):
+        if want.kind is not DeviceKind.CPU and self.book.count(self.ask(want)):
             self.reprice()
 
     def restore(self, rows: Iterable[tuple[Shape, int]]) -> None:
         """Take over what was asked for before."""
         self.book.restore(rows)
-        if self.book.rows():
+        known = self.book.rows()
+        if known:
             self.reprice()
+        if any(shape.cpu_milli for shape, _ in known):
+            self._tell_of_hosts()
 
     def reprice(self) -> None:
         """Work the prices out anew."""
@@ -373,7 +261,7 @@ class Fields:
         """Return what is free on a node after some of its devices changed; None where that is not enough."""
         before = field.index.room(node_id)
         frame = before.frame
-        if frame is None:
+        if frame is None or self._hosts:
             return None
         free, free_bytes = list(before.devices), list(before.device_bytes)
         for place, account in enumerate(field.members[node_id]):
@@ -464,12 +352,29 @@ class Fields:
             sizes.append(size)
             memory.append(all_bytes)
             parts.append(part)
-        frame = Frame(tuple(sizes), tuple(memory), tuple(parts), tuple(whole))
-        return Room(model, 0, 0, tuple(free), tuple(free_bytes), frame)
+        beside = self._beside(record, field, lifted, gone) if self._hosts and up else _NO_HOST
+        frame = Frame(
+            tuple(sizes), tuple(memory), tuple(parts), tuple(whole), beside.all_milli, beside.all_bytes
+        )
+        return Room(model, beside.cpu_milli, beside.memory_bytes, tuple(free), tuple(free_bytes), frame)
+
+    def _beside(self, record: NodeRecord, field: Field, lifted: Set[str], gone: Set[str]) -> _Host:
+        """Look at what is free of a node beside its accelerators."""
+        account = self._ledger.host_of(record.node.id)
+        device = account.device if account is not None else None
+        if account is None or device is None or field.key.kind is DeviceKind.CPU:
+            return _NO_HOST
+        account = self._without(account, gone) if gone else account
+        cpu_milli, size = max(0, account.free_cpu_milli), account.free_memory_bytes
+        kept = self.kept.get(account.device_id)
+        if kept is not None and kept.lease_id not in lifted:
+            cpu_milli = min(cpu_milli, kept.compute_milli * device.compute_units)
+            size = min(size, kept.memory_bytes)
+        return _Host(cpu_milli, size, device.compute_units * WHOLE_MILLI, device.memory_bytes)
 
     def _without(self, account: Account, gone: Set[str]) -> Account:
         """Return what the account of a device would be without some leases."""
-        if gone.isdisjoint(account.leases):
+        if gone.isdisjoint(account.leases) and gone.isdisjoint(account.beside):
             return account
         other = Account(account.device_id)
         other.report(account.device)
@@ -479,6 +384,12 @@ class Fields:
                 for share in reserved_by(lease):
                     if share.device_id == account.device_id:
                         other.take(lease, share)
+        for lease_id in account.beside:
+            if lease_id not in gone:
+                lease = self._ledger.leases[lease_id]
+                for part in lease.beside:
+                    if part.device_id == account.device_id:
+                        other.take_beside(lease, part)
         return other
 
     def keep(self, kept: Mapping[str, Kept]) -> None:

@@ -10,17 +10,18 @@ Rule of this module: it looks and changes nothing, at a bounded price; what it c
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from heapq import heapify, heappop, heappush
 
-from jupyter_gpupool.core.accounts import Account, reserved_by
+from jupyter_gpupool.core.accounts import Account, reserved_by, taken_of_host
+from jupyter_gpupool.core.asks import ask_of, is_model, is_named
 from jupyter_gpupool.core.deadlines import hold_ends_ms
 from jupyter_gpupool.core.devices import Device
 from jupyter_gpupool.core.estimates import Spread
-from jupyter_gpupool.core.fields import is_named
 from jupyter_gpupool.core.fitting import large_enough, memory_for
 from jupyter_gpupool.core.leases import Lease, LeaseState, Want
 from jupyter_gpupool.core.ledger import Ledger
+from jupyter_gpupool.core.placement.rooms import Ask
 from jupyter_gpupool.core.shares import WHOLE_MILLI
 
 #: Of so many requests before it, and of so many devices, nothing is told of a request.
@@ -50,10 +51,47 @@ def forecast(
     if not usable or len(usable) > _MOST_DEVICES or len(ahead) > _MOST_AHEAD:
         return None
     times = [_run(ledger, ahead, lease, usable, now_ms, quantile) for quantile in range(3)]
+    if lease.want.asks_host:
+        nodes = {device.node_id for _, device in usable if _is_meant(lease.want, device)}
+        times = [
+            _later(at, _host_ms(ledger, lease.want, nodes, now_ms, quantile))
+            for quantile, at in enumerate(times)
+        ]
     if times[1] is None:
         return None
     low, middle, high = (it if it is not None else times[1] for it in times)
     return Spread(min(low, middle), middle, max(high, middle))
+
+
+def _later(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else max(one, other)
+
+
+def _host_ms(ledger: Ledger, want: Want, nodes: Set[str], now_ms: int, quantile: int) -> int | None:
+    """Return when the first of some nodes has room for what is asked for beside the devices."""
+    ask = ask_of(want, devices=1 if want.spread else None)
+    found = [
+        at
+        for node_id in nodes
+        if (account := ledger.host_of(node_id)) is not None
+        and (at := _host_ready_ms(ledger, account, ask, now_ms, quantile)) is not None
+    ]
+    return min(found, default=None)
+
+
+def _host_ready_ms(ledger: Ledger, account: Account, ask: Ask, now_ms: int, quantile: int) -> int | None:
+    """Let the leases on a node end one after the other, until there is room; None when it is unknown."""
+    assert account.device is not None  # noqa: S101 - it has been reported
+    cores, size = account.free_cpu_milli - ask.cpu_milli, account.free_memory_bytes - ask.memory_bytes
+    leases = [ledger.leases[it] for it in (*account.leases, *account.beside)]
+    ends = [(end[quantile], it.id) for it in leases if (end := end_of(ledger, it, now_ms)) is not None]
+    at = now_ms
+    for end_ms, lease_id in sorted(ends):
+        if cores >= 0 and size >= 0:
+            break
+        freed = taken_of_host(ledger.leases[lease_id], account.device)
+        cores, size, at = cores + freed[0], size + freed[1], max(at, end_ms)
+    return at if cores >= 0 and size >= 0 else None
 
 
 def is_known(ledger: Ledger, ahead: Sequence[Lease], usable: _Usable) -> bool:
@@ -90,8 +128,9 @@ class _Line:
         self.device = device
         self.version = 0
         self._ends = sorted(ends)
-        self._milli = WHOLE_MILLI - account.compute_milli
-        self._bytes = device.memory_bytes - (device.unmanaged_bytes or 0) - account.memory_bytes
+        self._milli = account.free_compute_milli
+        self._bytes = device.memory_bytes - (device.unmanaged_bytes or 0)
+        self._bytes -= account.memory_bytes + account.host_memory_bytes
 
     def ready(self, want: Want, now_ms: int) -> float:
         """Return when there is room for one share."""
@@ -132,6 +171,13 @@ def _lines(ledger: Ledger, usable: _Usable, now_ms: int, quantile: int) -> list[
                 for share in reserved_by(lease)
                 if share.device_id == device.id
             ]
+        for lease_id in account.beside:
+            lease = ledger.leases[lease_id]
+            end = end_of(ledger, lease, now_ms)
+            cores, size = taken_of_host(lease, device)
+            ends.append(
+                (math.inf if end is None else float(end[quantile]), cores // device.compute_units, size)
+            )
         found.append(_Line(account, device, ends))
     return found
 
@@ -165,13 +211,13 @@ class _Picker:
         self._lines = lines
         self._now_ms = now_ms
         #: By what is asked for: the devices by when they have room, some of them out of date.
-        self._heaps: dict[tuple[int, int | None, str], list[tuple[float, int, int]]] = {}
+        self._heaps: dict[tuple[int, int | None, str, str], list[tuple[float, int, int]]] = {}
 
     def first(self, want: Want) -> tuple[list[_Line], float]:
         """Return the devices for a request, and when all of them have room."""
         if want.count > 1:
             return self._gang(want)
-        key = (want.compute_milli, want.memory_bytes, want.device)
+        key = (want.compute_milli, want.memory_bytes, want.device, want.model)
         heap = self._heaps.get(key)
         if heap is None:
             heap = self._heaps[key] = [
@@ -203,4 +249,6 @@ class _Picker:
 
 
 def _is_meant(want: Want, device: Device) -> bool:
+    if want.model and not is_model(device.model, want.model):
+        return False
     return large_enough(want, device) and (not want.device or is_named(device, want.device))

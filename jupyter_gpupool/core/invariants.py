@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
-from jupyter_gpupool.core.accounts import too_many
+from jupyter_gpupool.core.accounts import Account, too_many
 from jupyter_gpupool.core.deadlines import due_ms
 from jupyter_gpupool.core.devices import Free
 from jupyter_gpupool.core.errors import InvariantBroken
@@ -54,6 +54,7 @@ def _check_record(lease: Lease, now_ms: int) -> None:
         empty = not lease.shares and not lease.node_id and lease.generation == 0 and lease.granted_ms is None
         _require(empty, f"{lease.id} waits and holds something")
         return
+    _check_parts(lease)
     ids = [share.device_id for share in lease.shares]
     _require(len(ids) == len(set(ids)) >= 1, f"{lease.id} does not have one share for each of its devices")
     _require(bool(lease.node_id) and lease.generation >= 1, f"{lease.id} holds a share nowhere")
@@ -77,6 +78,17 @@ def _check_record(lease: Lease, now_ms: int) -> None:
         _require((lease.deadline_ms is None) is lease.overdue, f"{lease.id} has no deadline, or one too many")
 
 
+def _check_parts(lease: Lease) -> None:
+    """Check that a lease takes of its nodes what it asks for beside its shares, and no less."""
+    want = lease.want
+    _require(bool(lease.beside) is want.asks_host, f"{lease.id} takes something beside its shares, or should")
+    enough = not lease.beside or (
+        sum(it.cpu_milli for it in lease.beside) >= want.host_cpu_milli
+        and sum(it.memory_bytes for it in lease.beside) >= want.host_memory_bytes
+    )
+    _require(enough, f"{lease.id} takes less beside its shares than it asked for")
+
+
 def _check_accounts(ledger: Ledger) -> None:
     """Check that no device is over-committed, and that running accounts equal the sums."""
     sums = _sums(ledger.leases.values())
@@ -84,11 +96,16 @@ def _check_accounts(ledger: Ledger) -> None:
     nothing = Free(compute_milli=0, memory_bytes=0)
     for device_id, account in ledger.accounts.items():
         total = sums.get(device_id, nothing)
+        _check_beside(ledger, account)
         booked = Free(compute_milli=account.compute_milli, memory_bytes=account.memory_bytes)
         _require(booked == total, f"{device_id} is booked as {booked}, and adds up to {total}")
         _require(total.compute_milli <= WHOLE_MILLI, f"compute of {device_id} is over-committed")
         room = account.device.memory_bytes if account.device is not None else total.memory_bytes
-        over = total.memory_bytes > room
+        over = total.memory_bytes + account.host_memory_bytes > room
+        if account.device is None:
+            over = False
+        elif account.host_cpu_milli:
+            over = over or account.free_cpu_milli < 0
         _require(over is account.shrunk, f"memory of {device_id} is over-committed")
         on_it = {
             it.id for it in ledger.leases.values() for share in it.shares if share.device_id == device_id
@@ -101,6 +118,23 @@ def _check_accounts(ledger: Ledger) -> None:
         _require(crowded is account.crowded, f"{device_id} has more leases or owners than it takes")
         late = {it for it in on_it if ledger.leases[it].overdue}
         _require(set(account.overdue) == late, f"the quarantine of {device_id} is wrong")
+
+
+def _check_beside(ledger: Ledger, account: Account) -> None:
+    """Check that what leases take of a node beside their shares adds up."""
+    parts = {
+        lease.id: part
+        for lease in ledger.leases.values()
+        if lease.state in HOLDING
+        for part in lease.beside
+        if part.device_id == account.device_id
+    }
+    booked = (account.host_cpu_milli, account.host_memory_bytes)
+    total = (sum(it.cpu_milli for it in parts.values()), sum(it.memory_bytes for it in parts.values()))
+    _require(
+        booked == total, f"beside shares {booked} of {account.device_id} is booked, and {total} is taken"
+    )
+    _require(set(account.beside) == set(parts), f"who takes of {account.device_id} beside shares is wrong")
 
 
 def _sums(leases: Iterable[Lease]) -> dict[str, Free]:

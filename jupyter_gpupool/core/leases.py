@@ -208,6 +208,25 @@ class Share:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class HostPart:
+    """What a lease takes of a node beside its shares of accelerators there.
+
+    Attributes
+    ----------
+    device_id : str
+        The CPU device of the node.
+    cpu_milli : int
+        Thousandths of a core.
+    memory_bytes : int
+        Bytes of its main memory.
+    """
+
+    device_id: str
+    cpu_milli: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Want:
     """What a request asks for.
 
@@ -229,6 +248,12 @@ class Want:
         How urgent it is.
     at_most : bool
         True to take less where a quota allows no more.
+    host_cpu_milli : int
+        Thousandths of a core beside the shares, for all of them; 0 for none that is counted.
+    host_memory_bytes : int
+        Bytes of the node's main memory beside the shares, for all of them; 0 for none that is counted.
+    model : str
+        Words of the model's name that will do ("A100"); empty for any.
     """
 
     compute_milli: int
@@ -239,6 +264,14 @@ class Want:
     spread: bool = False
     priority: Priority = Priority.NORMAL
     at_most: bool = False
+    host_cpu_milli: int = 0
+    host_memory_bytes: int = 0
+    model: str = ""
+
+    @property
+    def asks_host(self) -> bool:
+        """Whether it asks for anything of its node beside its shares."""
+        return self.host_cpu_milli > 0 or self.host_memory_bytes > 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -320,6 +353,8 @@ class Lease:
         Why, in words.
     notice_idle : bool
         True when that is because it is idle, so that its holder keeps it by doing something.
+    beside : tuple of HostPart
+        What it takes of its nodes beside its shares, one for each node; empty where nothing was asked for.
     """
 
     id: str
@@ -350,6 +385,7 @@ class Lease:
     notice_ms: int | None = None
     notice_detail: str = ""
     notice_idle: bool = False
+    beside: tuple[HostPart, ...] = ()
 
 
 _S, _E = LeaseState, LeaseEvent

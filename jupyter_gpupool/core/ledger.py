@@ -116,6 +116,8 @@ class Ledger:
         for share in before.shares if before is not None else ():
             self._changed(share.device_id)
             self._tidy(share.device_id)
+        for part in before.beside if before is not None else ():
+            self._tidy(part.device_id)
         for share in lease.shares if before is None or not before.shares else ():
             self._changed(share.device_id)
 
@@ -181,6 +183,8 @@ class Ledger:
             self._by_owner.setdefault(lease.owner, {})[lease.id] = None
             for share in reserved_by(lease):
                 self.account(share.device_id).take(lease, share)
+            for part in lease.beside:
+                self.account(part.device_id).take_beside(lease, part)
         if lease.state in OCCUPYING:
             self._by_holder.setdefault((lease.owner, lease.holder.key), {})[lease.id] = None
 
@@ -192,6 +196,8 @@ class Ledger:
             _discard(self._by_owner, lease.owner, lease.id)
             for share in reserved_by(lease):
                 self.accounts[share.device_id].give_back(lease, share)
+            for part in lease.beside:
+                self.accounts[part.device_id].give_back_beside(lease, part)
         if lease.state in OCCUPYING:
             _discard(self._by_holder, (lease.owner, lease.holder.key), lease.id)
 
@@ -211,6 +217,21 @@ class Ledger:
         if account is None:
             account = self.accounts[device_id] = Account(device_id)
         return account
+
+    def host_of(self, node_id: str) -> Account | None:
+        """Return the account of a node's CPU device, of which leases take what they ask for beside shares.
+
+        None where the agent reports none, it is another pool's, or it has failed.
+        """
+        record = self.nodes.get(node_id)
+        for device_id in record.devices if record is not None else ():
+            account = self.accounts.get(device_id)
+            device = account.device if account is not None else None
+            if device is None or device.kind is not DeviceKind.CPU or device.node_id != node_id:
+                continue
+            if not device.taken_by and device.health is not Health.FAILED:
+                return account
+        return None
 
     def devices(self) -> dict[str, Device]:
         """Return devices by id, as last reported."""

@@ -20,6 +20,7 @@ def grant(turn: Turn, lease: Lease, choice: Choice) -> Lease:
         LeaseEvent.GRANTED,
         want=replace(lease.want, kind=choice.kind),
         shares=choice.shares,
+        beside=choice.beside,
         node_id=choice.node_id,
         generation=1,
         granted_ms=turn.now_ms,
@@ -33,7 +34,10 @@ def grant(turn: Turn, lease: Lease, choice: Choice) -> Lease:
 def prepare(turn: Turn, lease: Lease) -> None:
     """Have the agent of a lease's node expect its holder, with the shares that are there."""
     there = turn.ledger.shares_on(lease, lease.node_id)
-    order = lease if len(there) == len(lease.shares) else replace(lease, shares=there)
+    order = lease
+    if len(there) != len(lease.shares):
+        beside = (it for it in lease.beside if turn.ledger.node_of(it.device_id) in ((), (lease.node_id,)))
+        order = replace(lease, shares=there, beside=tuple(beside))
     turn.order(PrepareAttach(node_id=lease.node_id, lease=order))
 
 

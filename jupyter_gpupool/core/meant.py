@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Set
 
 from jupyter_gpupool.core.accounts import Account
+from jupyter_gpupool.core.asks import ask_of, is_model, is_named
 from jupyter_gpupool.core.devices import Device, DeviceKind
-from jupyter_gpupool.core.fields import Fields, is_named
+from jupyter_gpupool.core.fields import Fields
 from jupyter_gpupool.core.fitting import Obstacle, large_enough, obstacle
 from jupyter_gpupool.core.leases import Want
 from jupyter_gpupool.core.ledger import Ledger
+from jupyter_gpupool.core.wording import describe_host
 
 #: How many different combinations of kind and name are remembered with the devices they mean.
 _REMEMBERED = 256
@@ -25,7 +27,7 @@ class Meant:
         self._ledger = ledger
         self._fields = fields
         #: Kind and name of a request -> the devices it means, as long as no device is described anew.
-        self._matching: dict[tuple[DeviceKind | None, str], list[tuple[Account, Device]]] = {}
+        self._matching: dict[tuple[DeviceKind | None, str, str], list[tuple[Account, Device]]] = {}
         self._topology = -1
 
     def matching(self, want: Want) -> list[tuple[Account, Device]]:
@@ -37,7 +39,7 @@ class Meant:
         if self._topology != self._ledger.topology or len(self._matching) > _REMEMBERED:
             self._topology = self._ledger.topology
             self._matching.clear()
-        key = (want.kind, want.device)
+        key = (want.kind, want.device, want.model)
         found = self._matching.get(key)
         if found is None:
             found = self._matching[key] = self._match(want)
@@ -51,6 +53,7 @@ class Meant:
             if (device := account.device) is not None
             and (kind is None or device.kind is kind)
             and (not want.device or is_named(device, want.device))
+            and (not want.model or is_model(device.model, want.model))
         ]
         real = [it for it in found if not it[1].emulated]
         return real or found
@@ -67,6 +70,24 @@ class Meant:
             for account, device in self.matching(want)
             if device.id in offered and large_enough(want, device)
         ]
+
+    def short_host(self, want: Want, owner: str, usable: list[tuple[Account, Device]]) -> str:
+        """Say what is left of a node beside its devices where only that keeps a request; else nothing."""
+        if not want.asks_host:
+            return ""
+        ask = ask_of(want, devices=1 if want.spread else None)
+        nodes: dict[str, int] = {}
+        for account, device in usable:
+            if obstacle(account, device, want, owner) is None:
+                nodes[device.node_id] = nodes.get(device.node_id, 0) + 1
+        hosts = {it: self._ledger.host_of(it) for it, count in nodes.items() if count >= ask.devices}
+        known = [(it, account) for it, account in hosts.items() if account is not None]
+        if not known or any(
+            ask.cpu_milli <= it.free_cpu_milli and ask.memory_bytes <= it.free_memory_bytes for _, it in known
+        ):
+            return ""
+        node_id, host = max(known, key=lambda it: (it[1].free_cpu_milli, it[1].free_memory_bytes))
+        return describe_host(self._ledger, node_id, host)
 
     def nearest(
         self, want: Want, owner: str, usable: list[tuple[Account, Device]]

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from typing import NamedTuple
 
+from jupyter_gpupool.core.asks import ask_of
 from jupyter_gpupool.core.devices import DeviceKind
-from jupyter_gpupool.core.fields import Field, Fields, ask_of
-from jupyter_gpupool.core.leases import Holder, Share, Want
+from jupyter_gpupool.core.field import Field
+from jupyter_gpupool.core.fields import Fields
+from jupyter_gpupool.core.leases import Holder, HostPart, Share, Want
 from jupyter_gpupool.core.ledger import Ledger
 from jupyter_gpupool.core.placement.rooms import Room, fits, taken
 from jupyter_gpupool.core.policies.score import ScorePolicy
@@ -32,11 +34,14 @@ class Choice(NamedTuple):
         What the devices are.
     shares : tuple of Share
         One for each device.
+    beside : tuple of HostPart
+        What it takes of each node beside them, where it asks for that.
     """
 
     node_id: str
     kind: DeviceKind
     shares: tuple[Share, ...]
+    beside: tuple[HostPart, ...] = ()
 
 
 class _Found(NamedTuple):
@@ -107,7 +112,7 @@ class Placer:
     def _on_one_node(
         self, field: Field, want: Want, own: Mapping[str, Room], homes: list[str]
     ) -> _Found | None:
-        ask, demand = ask_of(want), field.index.demand
+        ask, demand = self._fields.ask(want), field.index.demand
         scores = {
             node_id: self._policy(ask, room, demand) for node_id, room in own.items() if fits(ask, room)
         }
@@ -125,7 +130,7 @@ class Placer:
 
     def _across(self, field: Field, want: Want, own: Mapping[str, Room]) -> list[_Found]:
         """Find devices on several nodes, one after the other; none unless there are enough."""
-        ask, index = ask_of(want, devices=1), field.index
+        ask, index = self._fields.ask(want, devices=1), field.index
         before = {node_id: index.room(node_id) for node_id in own}
         for node_id, room in own.items():
             index.set_room(node_id, room)
@@ -136,13 +141,14 @@ class Placer:
             found.append(_Found(best.node, room, best.devices))
             used = set(best.devices)
             left = tuple(0 if place in used else free for place, free in enumerate(room.devices))
-            index.set_room(best.node, room._replace(devices=left))
+            host = (room.cpu_milli - ask.cpu_milli, room.memory_bytes - ask.memory_bytes)
+            index.set_room(best.node, Room(room.model, *host, left, room.device_bytes, room.frame))
         for node_id, room in before.items():
             index.set_room(node_id, room)
         return found if len(found) == want.count else []
 
     def _choice(self, field: Field, want: Want, found: list[_Found]) -> Choice:
-        ask = ask_of(want)
+        ask = self._fields.ask(want)
         shares = []
         kind = DeviceKind.CPU
         for node_id, room, devices in found:
@@ -153,4 +159,20 @@ class Placer:
                 size = taken(ask, room, place)[1]
                 milli = WHOLE_MILLI if room.frame.whole[place] else want.compute_milli
                 shares.append(Share(device_id=account.device_id, compute_milli=milli, memory_bytes=size))
-        return Choice(found[0].node_id, kind, tuple(shares))
+        beside = self._beside(want, found) if want.asks_host else ()
+        return Choice(found[0].node_id, kind, tuple(shares), beside)
+
+    def _beside(self, want: Want, found: list[_Found]) -> tuple[HostPart, ...]:
+        """Say what falls to each node of what is asked for beside the shares."""
+        devices: dict[str, int] = {}
+        for it in found:
+            devices[it.node_id] = devices.get(it.node_id, 0) + len(it.devices)
+        parts = []
+        for node_id, count in devices.items():
+            account, ask = self._ledger.host_of(node_id), ask_of(want, devices=count)
+            assert account is not None  # noqa: S101 - it fits there
+            part = HostPart(
+                device_id=account.device_id, cpu_milli=ask.cpu_milli, memory_bytes=ask.memory_bytes
+            )
+            parts.append(part)
+        return tuple(parts)

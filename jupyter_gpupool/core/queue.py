@@ -21,7 +21,7 @@ from jupyter_gpupool.core.backfill import Reservation, renewed, reserve
 from jupyter_gpupool.core.config import PoolConfig
 from jupyter_gpupool.core.devices import Device, DeviceKind
 from jupyter_gpupool.core.entries import Blocked, Known, QueueEntry
-from jupyter_gpupool.core.fields import Fields, ask_of
+from jupyter_gpupool.core.fields import Fields
 from jupyter_gpupool.core.leases import Lease, LeaseState, Priority, Want
 from jupyter_gpupool.core.ledger import Ledger
 from jupyter_gpupool.core.meant import Meant
@@ -179,11 +179,11 @@ class Queue:
 
     def _known(self, shape: Shape) -> Known:
         known = self._shapes.get(shape)
-        if known is None:
+        if known is None or shape.model:  # which models there are changes
             if len(self._shapes) > _MOST_SHAPES:
                 self._shapes.clear()
             want = want_of(shape)
-            least = ask_of(want, devices=1 if want.spread else None)
+            least = self.fields.ask(want, devices=1 if want.spread else None)
             known = self._shapes[shape] = Known(want, least)
         return known
 
@@ -447,7 +447,7 @@ class Queue:
         """Whether a request would surely fit if nothing were taken of a node on offer."""
         if want.spread and want.count > 1:
             return False
-        ask = ask_of(want)
+        ask = self.fields.ask(want)
         return any(field.could_ever(ask) for field in self.fields.of(want))
 
     def could_use(self, want: Want) -> list[tuple[Account, Device]]:

@@ -226,7 +226,7 @@ class _Look:
             ground = self._entitlement.ground(request, lease)
             return None if ground is None else Taken(lease, ground, self._order(lease))
 
-        if request.want.count == 1:
+        if request.want.count == 1 and not request.want.asks_host:
             return plan(self._rooms, request, shelf, self._candidates.finder(request.want), may)
         usable = self._candidates.near(request.want, [*self._rooms.touched, *shelf.there])
         return plan_gang(self._rooms, request, shelf, usable, may)

@@ -9,7 +9,8 @@ from collections import Counter
 from dataclasses import replace
 
 from jupyter_gpupool.core import hooks
-from jupyter_gpupool.core.devices import DeviceKind
+from jupyter_gpupool.core.asks import ask_of
+from jupyter_gpupool.core.devices import Device, DeviceKind
 from jupyter_gpupool.core.errors import (
     AlreadyHolds,
     DoesNotFitNow,
@@ -36,6 +37,9 @@ from jupyter_gpupool.core.wording import (
     plural,
 )
 
+#: How many models a refusal lists.
+_MODELS = 6
+
 
 def on_lease_requested(turn: Turn, event: LeaseRequested) -> None:
     """Take a request into the queue; whatever fits is granted afterwards, in the same call."""
@@ -46,7 +50,8 @@ def on_lease_requested(turn: Turn, event: LeaseRequested) -> None:
     if (event.wait_ms is not None and event.wait_ms < 0) or (event.hold_ms is not None and event.hold_ms < 1):
         raise InvalidValue("A request cannot wait for less than nothing, or be held for no time.")
     check_accepting(turn)
-    want = _resolved(turn, event.want)
+    check_host(event.want)
+    want = _with_host(turn, _resolved(turn, event.want))
     _check_holder(turn, event, want)
     want = hooks.check_request(turn, event.owner, want)
     _check_ever_fits(turn, want)
@@ -87,6 +92,39 @@ def check_size(compute_milli: int, memory_bytes: int | None) -> None:
         )
 
 
+def check_host(want: Want) -> None:
+    """Refuse what means nothing beside a share.
+
+    Raises
+    ------
+    InvalidValue
+        If it is less than nothing, or asked for beside a share of the processor itself.
+    """
+    if want.host_cpu_milli < 0 or want.host_memory_bytes < 0:
+        raise InvalidValue("A request cannot take less than nothing of its node.", hint="Ask for at least 0.")
+    if want.asks_host and want.kind is DeviceKind.CPU:
+        raise InvalidValue(
+            "A share of a CPU is a part of its node's cores and memory already.",
+            hint="Ask for a larger share, or for its memory; cores and main memory go with other devices.",
+        )
+
+
+def _with_host(turn: Turn, want: Want) -> Want:
+    """Fill in what goes with a share of an accelerator where the request says nothing of that."""
+    if want.kind is DeviceKind.CPU:
+        check_host(want)
+        return want
+    config = turn.config
+    if not (config.host_cpu_milli or config.host_memory_bytes) or want.asks_host or want.kind is None:
+        return want
+    milli = want.compute_milli * want.count
+    return replace(
+        want,
+        host_cpu_milli=-(-config.host_cpu_milli * milli // WHOLE_MILLI),
+        host_memory_bytes=-(-config.host_memory_bytes * milli // WHOLE_MILLI),
+    )
+
+
 def _check_count(want: Want) -> None:
     """Refuse numbers of devices that mean nothing."""
     if not 1 <= want.count <= MOST_DEVICES:
@@ -112,6 +150,8 @@ def check_accepting(turn: Turn) -> None:
 
 def _resolved(turn: Turn, want: Want) -> Want:
     """Fill in the device kind, as far as the pool knows its devices."""
+    if want.kind is None and want.asks_host and not want.device:
+        want = replace(want, kind=DeviceKind.CUDA)
     kind = turn.queue.kind_of(want)
     if kind is not None and (turn.queue.fields.of(want) or turn.queue.matching(want)):
         return replace(want, kind=kind)
@@ -120,6 +160,14 @@ def _resolved(turn: Turn, want: Want) -> Want:
     what = f"named “{want.device}”" if want.device else f"of kind {_kind_name(want.kind)}"
     if want.device and want.kind is not None:
         what = f"of kind {_kind_name(want.kind)} named “{want.device}”"
+    if want.model:
+        models = sorted({it.model for it in turn.ledger.devices().values()})
+        if len(models) > _MODELS:
+            models = [*models[:_MODELS], f"and {len(models) - _MODELS} more"]
+        raise NoSuchDevice(
+            f"There is no device {what} whose model is “{want.model}” in this pool.",
+            hint=f"Models: {', '.join(models) or 'none'}.",
+        )
     known = turn.ledger.devices().values()
     raise NoSuchDevice(
         f"There is no device {what} in this pool.", hint=f"Devices: {describe_devices(turn.ledger, known)}."
@@ -157,6 +205,8 @@ def _check_ever_fits(turn: Turn, want: Want) -> None:
     if not large:
         limit, hint = describe_largest(turn.ledger, want, matching)
         raise NeverFits(f"{describe_want(want)} never fits: {limit}.", hint=hint)
+    if want.asks_host:
+        _check_host_ever_fits(turn, want, large)
     if want.count == 1:
         return
     most = len(large) if want.spread else max(Counter(it.node_id for it in large).values())
@@ -168,6 +218,30 @@ def _check_ever_fits(turn: Turn, want: Want) -> None:
         f"{describe_want(want)} never fits: there are at most {plural(most, 'such device', 'such devices')} "
         f"{where}.",
         hint=f"Ask for at most {most}{more}.",
+    )
+
+
+def _check_host_ever_fits(turn: Turn, want: Want, devices: list[Device]) -> None:
+    """Refuse more cores or main memory than any node with such devices has."""
+    ask = ask_of(want, devices=1 if want.spread else None)
+    hosts = [turn.ledger.host_of(it) for it in dict.fromkeys(it.node_id for it in devices)]
+    known = [it.device for it in hosts if it is not None and it.device is not None]
+    if not known:
+        raise NeverFits(
+            f"{describe_want(want)} never fits: no node with such a device says how many cores it has.",
+            hint="Ask without cores and main memory, or let the agents serve their CPU, too.",
+        )
+    cores = max(it.compute_units for it in known)
+    size = max(it.memory_bytes for it in known)
+    if any(
+        ask.cpu_milli <= it.compute_units * WHOLE_MILLI and ask.memory_bytes <= it.memory_bytes
+        for it in known
+    ):
+        return
+    most = f"{plural(cores, 'core', 'cores')} and {format_memory(size)} of main memory"
+    raise NeverFits(
+        f"{describe_want(want)} never fits: a node with such a device has at most {most}.",
+        hint="Ask for less of the node.",
     )
 
 
@@ -185,6 +259,9 @@ def _refused_now(turn: Turn, want: Want, owner: str) -> DoesNotFitNow:
     if bar is not None and bar is not Obstacle.ROOM:
         why = describe_obstacle(turn.ledger, account, device, bar)
         return DoesNotFitNow(message, hint=f"{why[0].upper()}{why[1:]}. Ask again and wait.")
+    short = turn.queue.meant.short_host(want, owner, usable)
+    if short:
+        return DoesNotFitNow(message, hint=f"{short[0].upper()}{short[1:]}. Ask for less, or wait.")
     free = account.free
     enough = want.compute_milli <= free.compute_milli
     needed = memory_for(device, want.compute_milli, want.memory_bytes)

@@ -25,6 +25,7 @@ _SHARES_FORMS = (
 )
 _COUNT_FORMS = f"Write how many devices as x2 to x{MOST_DEVICES}."
 _MEMORY_FORMS = "Write a memory size as 8GiB, 512MiB or 1.5GB."
+_CORES_FORMS = "Write a number of cores as 4 or 0.5."
 _DURATION_FORMS = "Write a duration as 90s, 2m, 1h30m or 2h."
 
 _UNITS = {
@@ -213,6 +214,33 @@ def parse_memory(value: str | int) -> int:
     if not 1 <= size < 2**60:
         raise InvalidValue(f"A memory size of {_shown(value)} is out of range.", hint=_MEMORY_FORMS)
     return size
+
+
+def parse_cores(value: str | float) -> int:
+    """Read a number of cores.
+
+    Parameters
+    ----------
+    value : str or int or float
+        ``4``, ``"0.5"``.
+
+    Returns
+    -------
+    int
+        Thousandths of a core, at least 1; what is less than one of them is rounded down.
+
+    Raises
+    ------
+    InvalidValue
+        If it is not a number of cores, or out of range.
+    """
+    text = value.strip() if isinstance(value, str) else _exact(value)
+    if isinstance(value, bool) or not re.fullmatch(_NUMBER, text, re.ASCII):
+        raise InvalidValue(f"{_shown(value)} is not a number of cores.", hint=_CORES_FORMS)
+    milli = int(Decimal(text) * WHOLE_MILLI)
+    if not 1 <= milli < 2**31:
+        raise InvalidValue(f"{_shown(value)} cores is out of range.", hint=_CORES_FORMS)
+    return milli
 
 
 def parse_duration(value: str | float) -> float:

@@ -24,6 +24,9 @@ class Shape(NamedTuple):
     memory_bytes: int | None
     devices: int
     spread: bool
+    host_cpu_milli: int = 0
+    host_memory_bytes: int = 0
+    model: str = ""
 
 
 class Group(NamedTuple):
@@ -38,7 +41,10 @@ class Group(NamedTuple):
 def group_of(lease: Lease) -> Group:
     """Return the group of a request."""
     want = lease.want
-    shape = Shape(want.kind, want.device, want.compute_milli, want.memory_bytes, want.count, want.spread)
+    shape = Shape(
+        *(want.kind, want.device, want.compute_milli, want.memory_bytes, want.count, want.spread),
+        *(want.host_cpu_milli, want.host_memory_bytes, want.model),
+    )
     return Group(shape, lease.owner, want.priority, lease.hold_ms)
 
 
@@ -51,6 +57,9 @@ def want_of(shape: Shape) -> Want:
         memory_bytes=shape.memory_bytes,
         count=shape.devices,
         spread=shape.spread,
+        host_cpu_milli=shape.host_cpu_milli,
+        host_memory_bytes=shape.host_memory_bytes,
+        model=shape.model,
     )
 
 

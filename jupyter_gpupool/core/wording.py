@@ -32,15 +32,39 @@ def describe_kind(kind: DeviceKind | None) -> str:
 def describe_want(want: Want) -> str:
     """Write "0.5 of a CUDA device with 20.0 GiB", or "0.5 x4 of CUDA devices on one node"."""
     memory = f" with {format_memory(want.memory_bytes)}" if want.memory_bytes is not None else ""
+    host = _describe_beside(want)
+    model = f" (model {want.model})" if want.model else ""
     if want.count == 1:
         target = want.device or describe_kind(want.kind)
-        return f"{format_compute(want.compute_milli)} of {target}{memory}"
+        return f"{format_compute(want.compute_milli)} of {target}{model}{memory}{host}"
     each = f"{memory} each" if memory else ""
     where = " on any nodes" if want.spread else " on one node"
     kind = f"{KIND_NAMES[want.kind]} devices" if want.kind is not None else "devices"
     if want.compute_milli == WHOLE_MILLI:
-        return f"{want.count} whole {kind}{each}{where}"
-    return f"{format_compute(want.compute_milli)} x{want.count} of {kind}{each}{where}"
+        return f"{want.count} whole {kind}{model}{each}{host}{where}"
+    return f"{format_compute(want.compute_milli)} x{want.count} of {kind}{model}{each}{host}{where}"
+
+
+def _describe_beside(want: Want) -> str:
+    """Write what is asked for beside the shares: ", 4 cores and 16.0 GiB of main memory"."""
+    parts = []
+    if want.host_cpu_milli:
+        parts.append(describe_cores(want.host_cpu_milli))
+    if want.host_memory_bytes:
+        parts.append(f"{format_memory(want.host_memory_bytes)} of main memory")
+    return f", {' and '.join(parts)}" if parts else ""
+
+
+def describe_cores(milli: int) -> str:
+    """Write thousandths of a core: "4 cores", "0.5 cores"."""
+    return f"{format_compute(milli)} {'core' if milli == WHOLE_MILLI else 'cores'}"
+
+
+def describe_host(ledger: Ledger, node_id: str, account: Account) -> str:
+    """Write "node n1 has 2 cores and 3.0 GiB of main memory left"."""
+    hostname = ledger.nodes[node_id].node.hostname
+    cores = describe_cores(max(0, account.free_cpu_milli))
+    return f"node {hostname} has {cores} and {format_memory(account.free_memory_bytes)} of main memory left"
 
 
 def describe_size(compute_milli: int, memory_bytes: int) -> str:

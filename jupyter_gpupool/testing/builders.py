@@ -73,9 +73,20 @@ def a_want(
     memory_bytes: int | None = None,
     kind: DeviceKind | None = None,
     device: str = "",
+    host_cpu_milli: int = 0,
+    host_memory_bytes: int = 0,
+    model: str = "",
 ) -> Want:
     """Build what a request asks for: a quarter of any device unless said otherwise."""
-    return Want(compute_milli=compute_milli, memory_bytes=memory_bytes, kind=kind, device=device)
+    return Want(
+        compute_milli=compute_milli,
+        memory_bytes=memory_bytes,
+        kind=kind,
+        device=device,
+        host_cpu_milli=host_cpu_milli,
+        host_memory_bytes=host_memory_bytes,
+        model=model,
+    )
 
 
 def an_isolation(resource: Resource = Resource.MEMORY, limit: str = "4.0 GiB") -> Isolation:

@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from jupyter_gpupool.core import events as ev
 from jupyter_gpupool.core.devices import Device, DeviceKind, Health
 from jupyter_gpupool.core.effects import PrepareAttach
-from jupyter_gpupool.core.errors import GPUPoolError, RequestRefused
-from jupyter_gpupool.core.leases import EndReason, Holder, LeaseState
+from jupyter_gpupool.core.errors import GPUPoolError, InvalidValue, RequestRefused
+from jupyter_gpupool.core.leases import EndReason, Holder, LeaseState, Want
 from jupyter_gpupool.testing import GIB, a_want
 from tests.support.pool_world import Agent, World
 from tests.support.snapshots import snapshot
@@ -29,12 +29,29 @@ WANTS = st.builds(
     device=st.sampled_from(
         ["", "", "", "", "", "cuda0", "cuda1", "cuda2", "cuda3", "cuda3-mig1", "cpu", "gone"]
     ),
+    host_cpu_milli=st.sampled_from([0, 0, 0, 500, 1_000, 3_500, 9_000, 13_000]),
+    host_memory_bytes=st.sampled_from([0, 0, 1, 8, 40, 70]).map(lambda it: it * GIB),
+    model=st.sampled_from(["", "", "", "test", "mig", "gone"]),
+)
+#: Several devices at once, with cores and main memory beside them.
+GANGS = st.builds(
+    Want,
+    compute_milli=MILLIS,
+    count=st.integers(2, 4),
+    spread=st.booleans(),
+    host_cpu_milli=st.sampled_from([0, 1_000, 5_001, 16_000]),
+    host_memory_bytes=st.sampled_from([0, 3, 50]).map(lambda it: it * GIB),
 )
 #: True three times in four, and once in four.
 MOSTLY = st.sampled_from([True, True, True, False])
 RARELY = MOSTLY.map(lambda it: not it)
 SMALL_WANTS = st.builds(
     a_want, MILLIS.map(lambda it: min(it, 333)), kind=st.none() | st.sampled_from(DeviceKind)
+) | st.builds(
+    a_want,
+    MILLIS.map(lambda it: min(it, 333)),
+    host_cpu_milli=st.sampled_from([1_000, 3_000]),
+    host_memory_bytes=st.sampled_from([0, 4 * GIB]),
 )
 WAITS = st.sampled_from([None, None, None, 0, 5_000, 40_000])
 HOLDS = st.sampled_from([None, None, None, None, 1, 20_000, 90_000])
@@ -78,13 +95,13 @@ class PoolMachine(RuleBasedStateMachine):
 
     # --- owners -----------------------------------------------------------------------------------
 
-    @rule(requests=st.lists(st.tuples(WANTS, HOLDERS, WAITS, HOLDS, OWNERS), min_size=1, max_size=3))
+    @rule(requests=st.lists(st.tuples(WANTS | GANGS, HOLDERS, WAITS, HOLDS, OWNERS), min_size=1, max_size=3))
     def request(self, requests: list[Any]) -> None:
         for request in requests:
             before = snapshot(self.world.pool)
             try:
                 self.world.handle(self.request_event(*request))
-            except RequestRefused:
+            except (RequestRefused, InvalidValue):
                 assert snapshot(self.world.pool) == before
 
     @rule(

@@ -20,6 +20,7 @@ Process = tuple[str, int]
 DEVICES = (
     a_device("cpu", memory_bytes=16 * GIB),
     a_device("cuda0", memory_bytes=40 * GIB),
+    a_device("cpu", node_id="node-2", memory_bytes=64 * GIB, compute_units=12),
     a_device("cuda0", node_id="node-2", memory_bytes=80 * GIB),
     a_device("cuda1", node_id="node-2", memory_bytes=80 * GIB, kind=DeviceKind.CUDA),
     a_device("cuda2", node_id="node-2", memory_bytes=40 * GIB, one_owner=True, most_leases=3),

@@ -17,6 +17,8 @@ def could_fit(ask: Ask, room: Room) -> bool:
     frame = room.frame
     if frame is None or not ask.devices:
         return False
+    if ask.cpu_milli > frame.cpu_milli or ask.memory_bytes > frame.memory_bytes:
+        return False
     return sum(_large(ask, frame, index) for index in range(len(frame.sizes))) >= ask.devices
 
 
@@ -33,7 +35,17 @@ def nearest(ask: Ask, room: Room, demand: Demand) -> Scored:
         for index in range(len(room.devices))
         if _large(ask, room.frame, index)
     )[: ask.devices]
-    return Scored(-sum(gap for gap, _ in gaps), tuple(sorted(index for _, index in gaps)))
+    missing = sum(gap for gap, _ in gaps)
+    if ask.cpu_milli or ask.memory_bytes:
+        missing = max(missing, _beside(ask, room, room.frame))
+    return Scored(-missing, tuple(sorted(index for _, index in gaps)))
+
+
+def _beside(ask: Ask, room: Room, frame: Frame) -> int:
+    """Return what is missing of the node beside the devices, as thousandths of those."""
+    cores = (ask.cpu_milli - room.cpu_milli) * WHOLE_MILLI // max(1, frame.cpu_milli)
+    size = (ask.memory_bytes - room.memory_bytes) * WHOLE_MILLI // max(1, frame.memory_bytes)
+    return max(0, cores, size)
 
 
 def _gap(ask: Ask, room: Room, frame: Frame, index: int) -> int:

@@ -24,12 +24,18 @@ class Frame(NamedTuple):
         Thousandths: 1000 for a whole device, less for a part of one.
     whole : tuple of bool
         Whether it is granted whole or not at all.
+    cpu_milli : int
+        Thousandths of a core that the node has; 0 where nobody asks for any.
+    memory_bytes : int
+        Its main memory that can be leased, bytes; 0 where nobody asks for any.
     """
 
     sizes: tuple[int, ...]
     memory: tuple[int, ...]
     parts: tuple[int, ...]
     whole: tuple[bool, ...]
+    cpu_milli: int = 0
+    memory_bytes: int = 0
 
 
 class Room(NamedTuple):
