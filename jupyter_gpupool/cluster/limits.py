@@ -16,6 +16,7 @@ import msgspec
 
 from jupyter_gpupool.backends.base import Attachment, BackendError, Demand, ProcessMark
 from jupyter_gpupool.backends.host.limits import HostLimits
+from jupyter_gpupool.backends.host.plan import Asked
 from jupyter_gpupool.cluster.calls import call
 from jupyter_gpupool.cluster.holders import HolderBook, HolderRecord
 from jupyter_gpupool.cluster.inventory import Inventory
@@ -98,7 +99,8 @@ class Limits:
         )
         try:
             # first the node: a limit of the device may be one of the control group that the holder is in
-            record.beside = self._attach_beside(record, order.shares)
+            asked = Asked(cpu_milli=order.host_cpu_milli, memory_bytes=order.host_memory_bytes)
+            record.beside = self._attach_beside(record, order.shares, asked)
             for share in order.shares:
                 record.attachments.append(self._attach_share(record, share))
             record.begun = False
@@ -122,7 +124,9 @@ class Limits:
 
         return note
 
-    def _attach_beside(self, record: HolderRecord, shares: list[ShareOrder]) -> Attachment | None:
+    def _attach_beside(
+        self, record: HolderRecord, shares: list[ShareOrder], asked: Asked
+    ) -> Attachment | None:
         """Limit the node's processor and memory beside the shares, where that is wanted."""
         part = self._inventory.part(shares)
         if self._beside is None or part is None:
@@ -131,7 +135,7 @@ class Limits:
         def note(attachment: Attachment) -> None:
             self._book.save(msgspec.structs.replace(record, beside=attachment))
 
-        return call(self._beside.attach, record.lease_id, part, record.holder, note)
+        return call(self._beside.attach, record.lease_id, part, record.holder, note, asked)
 
     def _undo(self, record: HolderRecord) -> None:
         """Undo what was begun; what cannot be undone now is left over."""

@@ -131,6 +131,12 @@ class LeaseDoc(msgspec.Struct, kw_only=True):
     idle_seconds: float | None = None
     #: How many devices, each with this share.
     count: int = 1
+    #: What it takes of its node (with several: of all of them) beside its shares: thousandths of a core.
+    host_cpu_milli: int = 0
+    #: The same of main memory, bytes.
+    host_memory_bytes: int = 0
+    #: Words of the model's name that was asked for; empty for any.
+    model: str = ""
 
 
 class ReadingsDoc(msgspec.Struct, kw_only=True):
@@ -254,6 +260,12 @@ class LeaseRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
     priority: Priority = Priority.NORMAL
     #: True to take less where a quota allows no more.
     at_most: bool = False
+    #: Thousandths of a core of the node beside the shares, for all of them; 0 for none that is counted.
+    host_cpu_milli: int = 0
+    #: Bytes of the node's main memory beside the shares, for all of them; 0 for none that is counted.
+    host_memory_bytes: int = 0
+    #: Words of the model's name that will do ("A100"); empty for any.
+    model: str = ""
     holder: HolderRequest = msgspec.field(default_factory=HolderRequest)
 
 

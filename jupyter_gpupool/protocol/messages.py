@@ -30,6 +30,9 @@ class PrepareOrder(msgspec.Struct, kw_only=True, tag="prepare"):
     ticket_sha256: str
     expires_seconds: float
     shares: list[ShareOrder]
+    #: What is asked for of the node beside the shares: thousandths of a core, and bytes; 0 where nothing is.
+    host_cpu_milli: int = 0
+    host_memory_bytes: int = 0
 
 
 class ApplyOrder(msgspec.Struct, kw_only=True, tag="apply"):

@@ -148,6 +148,8 @@ class Dispatcher:
             ticket_sha256=ticket.sha256,
             expires_seconds=self._tickets.left_seconds(ticket),
             shares=_shares(lease.shares),
+            host_cpu_milli=sum(it.cpu_milli for it in lease.beside),
+            host_memory_bytes=sum(it.memory_bytes for it in lease.beside),
         )
         taken = self._outbox.put(node_id, order)
         self._preparing[lease.id] = taken

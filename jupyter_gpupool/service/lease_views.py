@@ -138,6 +138,9 @@ class LeaseViews:
             asked_memory_bytes=lease.want.memory_bytes,
             priority=lease.want.priority,
             count=lease.want.count,
+            host_cpu_milli=lease.want.host_cpu_milli,
+            host_memory_bytes=lease.want.host_memory_bytes,
+            model=lease.want.model,
             pinned=lease.pinned,
             reclaim_seconds=_reclaimed_in(lease, now_ms) if mine else None,
         )

@@ -139,6 +139,18 @@ class PoolService(Configurable):
         help="Take leases that are in use back from owners who have more than they deserve: for owners who"
         " have less, or, above the fair share of both, for a request of a higher priority.",
     ).tag(config=True)
+    cores_per_device = Float(
+        0.0,
+        min=0.0,
+        help="How many cores of its node go with a whole accelerator where a request says nothing of that; a"
+        " share has its part. They are counted, so that no node gives more than it has. 0 for none.",
+    ).tag(config=True)
+    memory_gib_per_device = Float(
+        0.0,
+        min=0.0,
+        help="How much main memory goes with a whole accelerator where a request says nothing of that, GiB; a"
+        " share has its part. 0 for none.",
+    ).tag(config=True)
     attach_seconds = Float(60.0, min=1.0, help="How long a granted lease waits for its holder.").tag(
         config=True
     )
@@ -220,6 +232,8 @@ class PoolService(Configurable):
             notice_ms=round(self.notice_seconds * 1000),
             least_run_ms=round(self.least_run_minutes * 60_000),
             preempt=self.preempt,
+            host_cpu_milli=round(self.cores_per_device * 1000),
+            host_memory_bytes=round(self.memory_gib_per_device * 2**30),
             attach_ms=round(self.attach_seconds * 1000),
             restart_grace_ms=round(self.restart_seconds * 1000),
             ending_ms=round(self.ending_seconds * 1000),

@@ -46,7 +46,16 @@ def lease_request(wanted: LeaseRequest) -> LeaseRequest:
             f"count is {str(wanted.count)[:TEXT]}, which is out of range.",
             hint=f"Give 1 to {MOST_DEVICES} devices.",
         )
+    for name, amount in (
+        ("host_cpu_milli", wanted.host_cpu_milli),
+        ("host_memory_bytes", wanted.host_memory_bytes),
+    ):
+        if not 0 <= amount < MEMORY_BYTES:
+            raise InvalidValue(
+                f"{name} is {str(amount)[:TEXT]}, which is out of range.", hint="Give at least 0."
+            )
     _text("device", wanted.device)
+    _text("model", wanted.model)
     _text("holder.key", wanted.holder.key)
     _duration("wait_seconds", wanted.wait_seconds, least=0.0)
     _duration("hold_seconds", wanted.hold_seconds, least=0.001)
@@ -72,9 +81,7 @@ def snapshots_report(report: SnapshotsReport) -> SnapshotsReport:
         _text("notebook", doc.notebook, ADDRESS)
         for number in (doc.created_ms, doc.total_bytes, doc.new_bytes, doc.count):
             if not 0 <= number <= MEMORY_BYTES:
-                raise InvalidValue(
-                    f"{str(number)[:TEXT]} is out of range.", hint="Give a count."
-                )
+                raise InvalidValue(f"{str(number)[:TEXT]} is out of range.", hint="Give a count.")
         _duration("restore_seconds", doc.restore_seconds, least=0.0)
     return report
 

@@ -26,11 +26,12 @@ from jupyter_gpupool.backends.cpu_device import CPUDevice
 from jupyter_gpupool.backends.cpu_isolation import environment
 from jupyter_gpupool.backends.cpu_refusals import refuse_foreign
 from jupyter_gpupool.backends.groupplan import plan_groups
-from jupyter_gpupool.backends.host.plan import Node, Used, choose
+from jupyter_gpupool.backends.host.plan import Asked, Node, Used, choose
 from jupyter_gpupool.backends.host.record import HostRecord, dump, load, new_record
 from jupyter_gpupool.backends.host.scope import Scopes, scope_of
 from jupyter_gpupool.backends.host.words import describe
 from jupyter_gpupool.backends.machine import Machine
+from jupyter_gpupool.backends.neighbours import Neighbour
 from jupyter_gpupool.backends.rules import HostLimits as Mode
 from jupyter_gpupool.backends.rules import NodeRules
 from jupyter_gpupool.backends.treelimits import TreeLimits
@@ -81,7 +82,12 @@ class HostLimits:
     # --- attach -------------------------------------------------------------------------------------
 
     def attach(
-        self, lease_id: str, part: float, holder: ProcessMark, note: Note = no_note
+        self,
+        lease_id: str,
+        part: float,
+        holder: ProcessMark,
+        note: Note = no_note,
+        asked: Asked | None = None,
     ) -> Attachment | None:
         """Limit a process tree to a part of the node; None where the rules limit nothing.
 
@@ -95,6 +101,8 @@ class HostLimits:
             Its process.
         note : callable
             Writes down how to undo it, before anything is changed.
+        asked : Asked or None
+            What was asked for beside the share.
 
         Raises
         ------
@@ -104,7 +112,8 @@ class HostLimits:
         if self._rules.host_limits is Mode.NONE:
             return None
         refuse_foreign(self._limits.procfs, holder)
-        record = new_record(choose(part, self._node(), self._used(lease_id, holder)))
+        asked = asked or Asked()
+        record = new_record(choose(part, self._node(), self._used(lease_id, holder), asked), asked)
         record.yielding = self._limits.neighbours.leases_cpu(holder)
 
         def begin() -> None:
@@ -175,7 +184,8 @@ class HostLimits:
         What a holder uses more than its new part of stays limited as it was.
         """
         lease_id, holder, record = attachment.lease_id, attachment.holder, load(attachment)
-        changed = new_record(choose(part, self._node(), self._used(lease_id, holder)))
+        asked = record.asked
+        changed = new_record(choose(part, self._node(), self._used(lease_id, holder), asked), asked)
         changed.go_on_from(record)
         try:
             self._change(lease_id, changed, record, holder)
@@ -210,12 +220,12 @@ class HostLimits:
         if turned or changed:
             attachment.undo = dump(record)
             attachment.isolation = self._describe(record, holder)
-        self.show(attachment)
-        return LeaseSample(
-            lease_id=lease_id,
-            processes=len(memory.data_bytes),
-            host_memory_bytes=memory.used_bytes if tree else None,
-        )
+        used = memory.used_bytes if tree else None
+        neighbour = self.show(attachment)
+        if record.asked_bytes:
+            # the pool counts what was asked for: that much of it is not used without a lease
+            neighbour.used_bytes = None if used is None else min(used, record.asked_bytes)
+        return LeaseSample(lease_id=lease_id, processes=len(memory.data_bytes), host_memory_bytes=used)
 
     def _keep(
         self, lease_id: str, record: HostRecord, undo: Undo, holder: ProcessMark, *, turned: bool
@@ -227,10 +237,10 @@ class HostLimits:
         kept = self._limits.keep(name, undo, bounds, holder, enforce=not record.yielding)
         return kept.changed, kept.tree, kept.memory
 
-    def show(self, attachment: Attachment) -> None:
+    def show(self, attachment: Attachment) -> Neighbour:
         """Remember a holder for the sake of others' leases on the CPU."""
         record = load(attachment)
-        self._limits.neighbours.note(
+        return self._limits.neighbours.note(
             *(_name(attachment.lease_id), attachment.holder, record.undo or _nothing()),
             record.cores_milli / 1000,
             leased=False,

@@ -76,7 +76,23 @@ class Wanted:
     reasons: dict[Resource, str] = field(default_factory=dict)
 
 
-def choose(part: float, node: Node, used: Used) -> Wanted:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """What was asked for beside a share, and is counted by the pool; 0 where nothing was.
+
+    Attributes
+    ----------
+    cpu_milli : int
+        Thousandths of a core.
+    memory_bytes : int
+        Bytes of main memory.
+    """
+
+    cpu_milli: int = 0
+    memory_bytes: int = 0
+
+
+def choose(part: float, node: Node, used: Used, asked: Asked | None = None) -> Wanted:
     """Choose the limits of a holder.
 
     Parameters
@@ -87,7 +103,10 @@ def choose(part: float, node: Node, used: Used) -> Wanted:
         What there is.
     used : Used
         What it uses already.
+    asked : Asked or None
+        What it asked for: that is what it gets, whatever its part is.
     """
+    asked = asked or Asked()
     reasons: dict[Resource, str] = {}
     processes: int | None = max(LEAST_PROCESSES, round(part * node.most_processes))
     if processes is not None and used.tasks > processes:
@@ -97,20 +116,24 @@ def choose(part: float, node: Node, used: Used) -> Wanted:
         )
         processes = None
     return Wanted(
-        cores_milli=min(1000 * node.cores, max(LEAST_CORES_MILLI, round(part * 1000 * node.cores))),
-        memory_bytes=_memory(part, node, used, reasons),
+        cores_milli=min(
+            1000 * node.cores, asked.cpu_milli or max(LEAST_CORES_MILLI, round(part * 1000 * node.cores))
+        ),
+        memory_bytes=_memory(part, node, used, reasons, asked.memory_bytes),
         processes=processes,
         reasons=reasons,
     )
 
 
-def _memory(part: float, node: Node, used: Used, reasons: dict[Resource, str]) -> int | None:
+def _memory(
+    part: float, node: Node, used: Used, reasons: dict[Resource, str], asked_bytes: int
+) -> int | None:
     """Choose how much main memory; None for no limit, with the reason."""
     if node.memory_bytes is None or used.memory_bytes is None:
         whose = "the node has" if node.memory_bytes is None else "the process uses"
         reasons[Resource.HOST_MEMORY] = f"How much memory {whose} cannot be read."
         return None
-    limit = min(node.memory_bytes, max(LEAST_MEMORY_BYTES, int(part * node.memory_bytes)))
+    limit = min(node.memory_bytes, asked_bytes or max(LEAST_MEMORY_BYTES, int(part * node.memory_bytes)))
     if used.memory_bytes > limit:
         reasons[Resource.HOST_MEMORY] = (
             f"It uses {format_memory(used.memory_bytes)} already, more than its part "

@@ -9,7 +9,7 @@ import msgspec
 
 from jupyter_gpupool.backends.base import Attachment, read_undo
 from jupyter_gpupool.backends.bounds import Bounds
-from jupyter_gpupool.backends.host.plan import CUDA_ROOM_BYTES, Wanted
+from jupyter_gpupool.backends.host.plan import CUDA_ROOM_BYTES, Asked, Wanted
 from jupyter_gpupool.backends.undo import Undo
 from jupyter_gpupool.core.leases import Resource
 
@@ -28,6 +28,14 @@ class HostRecord(msgspec.Struct, kw_only=True):
     scope: str = ""
     #: True while a share of the CPU limits the same process.
     yielding: bool = False
+    #: What was asked for, and is counted by the pool: thousandths of a core, and bytes; 0 where nothing was.
+    asked_cpu_milli: int = 0
+    asked_bytes: int = 0
+
+    @property
+    def asked(self) -> Asked:
+        """What was asked for."""
+        return Asked(cpu_milli=self.asked_cpu_milli, memory_bytes=self.asked_bytes)
 
     def go_on_from(self, old: HostRecord) -> None:
         """Take over what is in force; where the holder uses more than its new part, the old limit stays."""
@@ -62,13 +70,15 @@ class HostRecord(msgspec.Struct, kw_only=True):
         )
 
 
-def new_record(wanted: Wanted) -> HostRecord:
+def new_record(wanted: Wanted, asked: Asked) -> HostRecord:
     """Begin a record."""
     return HostRecord(
         cores_milli=wanted.cores_milli,
         memory_bytes=wanted.memory_bytes,
         processes=wanted.processes,
         reasons=wanted.reasons,
+        asked_cpu_milli=asked.cpu_milli,
+        asked_bytes=asked.memory_bytes,
     )
 
 
