@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import signal
 import time
@@ -95,11 +96,13 @@ def test_forgotten_ones_are_gone_and_their_bytes_are_given_back(kernel: Notebook
     assert kernel.run("%gpupool restore big").ename == "NoSuchSnapshot"
 
 
+@pytest.mark.slow
+@pytest.mark.beside
 def test_the_stop_button_stops_a_save_and_harms_nothing(kernel: Notebook) -> None:
     """The save is so large that it takes longer than the line takes to appear."""
-    kernel.ok("import os\nheavy = [os.urandom(50_000_000) for _ in range(24)]", seconds=120)
+    kernel.ok("import os\nheavy = [os.urandom(40_000_000) for _ in range(24)]", seconds=120)
     sent = kernel.send("%gpupool checkpoint heavy")
-    pressed = []
+    pressed: list[float] = []
 
     def press(cell: Cell) -> None:
         if not pressed and cell.displays:
@@ -116,6 +119,8 @@ def test_the_stop_button_stops_a_save_and_harms_nothing(kernel: Notebook) -> Non
     kernel.ok("del heavy")
 
 
+@pytest.mark.slow
+@pytest.mark.beside
 def test_after_a_death_the_next_kernel_offers_what_was_saved(
     world: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +139,8 @@ def test_after_a_death_the_next_kernel_offers_what_was_saved(
         assert "brings back" not in third.first.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.beside
 def test_a_kernel_that_was_shut_down_leaves_nothing_to_offer(
     world: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,6 +152,65 @@ def test_a_kernel_that_was_shut_down_leaves_nothing_to_offer(
     assert left(world, monkeypatch) is None
     with notebook(world) as second:
         assert "brings back" not in second.first.stderr
+
+
+def automatic(kernel: Notebook) -> list[str]:
+    """Return the names of what was saved by itself, newest first."""
+    shown = kernel.ok(
+        "import jupyter_gpupool\n[it.name for it in jupyter_gpupool.snapshots() if it.automatic]"
+    )
+    names_: list[str] = ast.literal_eval(shown.result)
+    return names_
+
+
+@pytest.mark.slow
+@pytest.mark.beside
+def test_a_state_is_saved_by_itself_while_nothing_runs_and_survives_a_death(world: dict[str, str]) -> None:
+    """Nothing is run after the cell that is to be saved: the kernel's own loop sees that it is time."""
+    with notebook(world) as first:
+        first.ok("%gpupool autosave every 1s share 50%")
+        first.ok("import numpy\nweights = numpy.arange(1e6)\nepoch = 3")
+        data = Path(world[names.ENV_DATA_DIR])
+        wait_for(lambda: any("auto_" in it.read_text() for it in data.rglob("left/*.json")), "a save", 30)
+        os.kill(first.pid, signal.SIGKILL)
+        wait_for(lambda: not first.manager.is_alive(), "the kernel to die", 20)
+    with notebook(world) as second:
+        assert "`%gpupool restore auto_" in second.first.stderr
+        second.ok("%gpupool restore")
+        assert second.ok("(epoch, weights[-1].item())").result == "(3, 999999.0)"
+        assert automatic(second)
+
+
+@pytest.mark.slow
+@pytest.mark.beside
+def test_a_state_is_saved_when_its_kernel_is_shut_down_or_told_to_end(world: dict[str, str]) -> None:
+    for number, end in enumerate(("shutdown", "signal")):
+        with notebook(world) as first:
+            first.ok(f"%gpupool autosave before shutdown\nlast = {number}")
+            if end == "shutdown":
+                first.client.stop_channels()
+                first.manager.shutdown_kernel(now=False)
+            else:
+                os.kill(first.pid, signal.SIGTERM)
+                wait_for(lambda: not first.manager.is_alive(), "the kernel to end", 20)
+        with notebook(world) as second:
+            assert "brings back" in second.first.stderr, end
+            second.ok("%gpupool restore")
+            assert second.ok("last").result == str(number)
+
+
+@pytest.mark.slow
+@pytest.mark.beside
+def test_saving_that_fails_by_itself_says_so_once_and_disturbs_no_cell(world: dict[str, str]) -> None:
+    with notebook(world | {names.ENV_STORE: "/proc/no-room-here"}) as kernel:
+        kernel.ok("%gpupool autosave every 1s share 50%")
+        said = []
+        for _ in range(4):
+            cell = kernel.ok("import time; time.sleep(1.1)")
+            said.append("could not be saved by itself" in cell.text)
+            said.append("could not be saved by itself" in kernel.ok("2").text)
+        assert sum(said) == 1
+        assert kernel.ok("1 + 1").result == "2"
 
 
 def test_the_store_is_private(world: dict[str, str], kernel: Notebook) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from jupyter_gpupool.core.errors import GPUPoolError
-from jupyter_gpupool.kernel.notices import tell
+from jupyter_gpupool.kernel.notices import NoticeBoard
 from jupyter_gpupool.kernel.snapshots import engine
 from jupyter_gpupool.kernel.snapshots.meter import Nowhere, metered
 from jupyter_gpupool.kernel.snapshots.policy import LONGEST_SECONDS, OFF, Before, Pacer, Policy
@@ -36,8 +36,8 @@ class Autosaver:
     ----------
     session : Session
         What is saved, and where.
-    say : callable
-        Says a sentence to the person at the notebook.
+    say : callable, optional
+        Says a sentence to the person at the notebook; by default with the cell that runs, or the next one.
     clock : callable
         Seconds of a clock that never goes back.
     """
@@ -46,10 +46,11 @@ class Autosaver:
         self,
         session: Session,
         *,
-        say: Callable[[str], None] = tell,
+        say: Callable[[str], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._session, self._say, self._clock = session, say, clock
+        self._session, self._clock = session, clock
+        self._say = say or self._say_with_a_cell
         self._pacer = Pacer(OFF, since=clock())
         self._open = False
         self._running = False
@@ -210,6 +211,13 @@ class Autosaver:
         if store.retain(self._session.retention()) and self._clock() - self._collected > COLLECT_SECONDS:
             self._collected = self._clock()
             store.gc(wait_seconds=0.0)
+
+    def _say_with_a_cell(self, sentence: str) -> None:
+        """Say it in the cell that runs, or with the next one."""
+        board = NoticeBoard(self._session.shell, running=self._running)
+        board.open()
+        board.say(sentence)
+        board.close()
 
     def _complain(self, error: Exception) -> None:
         """Say once that saving fails, until it does not any more."""

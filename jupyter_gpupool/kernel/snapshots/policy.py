@@ -130,7 +130,9 @@ def _changed(policy: Policy, head: str, value: str) -> Policy:
     if head == "share":
         return replace(policy, share=_share(value))
     seconds = None if value == "off" else _seconds(head, value)
-    return replace(policy, **{f"{head}_seconds": seconds})
+    return (
+        replace(policy, every_seconds=seconds) if head == "every" else replace(policy, after_seconds=seconds)
+    )
 
 
 def _seconds(head: str, value: str) -> float:
