@@ -92,7 +92,7 @@ def _regions(
     if lazy:
         from jupyter_gpupool.state.memory.lazy import Mapped
 
-        mapper = Mapped(reader.runs)
+        mapper = Mapped(reader.places)
     return Regions(details, read, place=place, mapper=mapper)
 
 

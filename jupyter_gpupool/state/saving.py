@@ -74,7 +74,8 @@ class Job:
         self._begun = time.monotonic()
         every = names.users(namespace)
         self._names = names.chosen(every, only, skip)
-        left = [] if only is not None else [name for name in every if name not in self._names]
+        chosen = set(self._names)
+        left = [] if only is not None else [name for name in every if name not in chosen]
         self._found = [_left_out(name, namespace[name], "you asked for it") for name in left]
         self._leave_secrets()
 
@@ -85,7 +86,8 @@ class Job:
             for name in self._names
             if is_secret_variable(name, self.namespace[name]) and name not in (self._only or ())
         ]
-        self._names = [name for name in self._names if name not in secret]
+        if secret:
+            self._names = [name for name in self._names if name not in set(secret)]
         why = "its name is that of a secret"
         self._found += [_left_out(name, self.namespace[name], why) for name in secret]
 

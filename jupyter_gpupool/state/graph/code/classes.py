@@ -102,6 +102,13 @@ class _Quiet:
         """Do nothing."""
 
 
+class _QuietWithDict:
+    """The same, for bases whose instances have attributes of their own."""
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        """Do nothing."""
+
+
 def make_class(metaclass: type, name: str, bases: tuple[type, ...], basics: dict[str, Any]) -> Any:
     """Make a bare class; a marker that is a class where that fails."""
     try:
@@ -123,9 +130,14 @@ def _bare(metaclass: type, name: str, bases: tuple[type, ...], basics: dict[str,
     told = any("__init_subclass__" in vars(base) for kind in bases for base in kind.__mro__[:-1])
     if not told:
         return type.__new__(metaclass, name, bases, basics)
-    made = type.__new__(metaclass, name, (_Quiet, *bases), basics)
-    made.__bases__ = bases
-    return made
+    for quiet in (_Quiet, _QuietWithDict):
+        made = type.__new__(metaclass, name, (quiet, *bases), dict(basics))
+        try:
+            made.__bases__ = bases
+        except TypeError:  # another layout
+            continue
+        return made
+    raise TypeError("its bases cannot be kept from being told of it")
 
 
 def _begin_abc(made: Any) -> None:
