@@ -150,7 +150,7 @@ def check_accepting(turn: Turn) -> None:
 
 def _resolved(turn: Turn, want: Want) -> Want:
     """Fill in the device kind, as far as the pool knows its devices."""
-    if want.kind is None and want.asks_host and not want.device:
+    if want.kind is None and (want.asks_host or want.model) and not want.device:
         want = replace(want, kind=DeviceKind.CUDA)
     kind = turn.queue.kind_of(want)
     if kind is not None and (turn.queue.fields.of(want) or turn.queue.matching(want)):

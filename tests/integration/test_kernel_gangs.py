@@ -87,3 +87,26 @@ def test_devices_are_granted_together_and_a_waiting_request_says_who_has_them(
         book.ok("lease.release()")
         assert "1 each of cuda" in waiter.stdout.readline()
     assert "None of your requests waits." in command(world, "why")
+
+
+@pytest.mark.slow
+def test_cores_and_a_model_are_asked_for_beside_a_share_and_counted(
+    tmp_path: Path, world: dict[str, str]
+) -> None:
+    here = world | {names.ENV_RUNTIME_DIR: str(tmp_path / "run"), names.ENV_DATA_DIR: str(tmp_path / "data")}
+    here |= {names.ENV_LOCK_DIR: str(tmp_path / "lock")}
+    beside = ("--PoolService.emulate_beside=True",)
+    with (
+        running_pool(here, embedded=True, emulate="A100-80GB", arguments=beside) as pool,
+        notebook(here) as book,
+    ):
+        granted = book.ok("lease = %gpupool request 0.25 --cpus 1 --host-memory 64MiB --model A100\nlease")
+        assert "0.25 of" in granted.result
+        (doc,) = pool.get("/api/v1/leases").body
+        assert (doc["host_cpu_milli"], doc["host_memory_bytes"], doc["model"]) == (1000, 64 * 2**20, "A100")
+        (cpu,) = (it for it in pool.get("/api/v1/devices").body if it["kind"] == "cpu")
+        assert cpu["free_compute_milli"] == 1000 - -(-1000 // cpu["compute_units"])
+        book.ok("lease.release()")
+        refused = book.run("%gpupool request 0.25 --cpus 4096")
+        assert "never fits: a node with such a device has at most" in refused.text
+        assert "whose model is “H100”" in book.run("%gpupool request 0.25 --model H100").text

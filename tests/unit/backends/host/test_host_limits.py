@@ -17,7 +17,7 @@ from jupyter_gpupool.backends.cgroups import ControlGroups
 from jupyter_gpupool.backends.cpu import CPUBackend
 from jupyter_gpupool.backends.cpu_device import CPUDevice
 from jupyter_gpupool.backends.host.limits import HostLimits
-from jupyter_gpupool.backends.host.plan import LEAST_PROCESSES
+from jupyter_gpupool.backends.host.plan import LEAST_PROCESSES, Asked
 from jupyter_gpupool.backends.host.record import load
 from jupyter_gpupool.backends.host.scope import Scopes, leave_scope
 from jupyter_gpupool.backends.machine import Machine
@@ -113,6 +113,21 @@ def test_a_tree_is_limited_to_its_part_and_gets_back_what_it_had(child: Child) -
     adopter.host.detach(recorded(attachment))
     assert (in_force(child.pid), in_force(kid), _pids_group(child.pid)) == before
     assert not any(Path(it.path).exists() for it in load(attachment).undo.groups)  # type: ignore[union-attr]
+
+
+def test_what_a_holder_asked_for_is_not_counted_as_used_without_a_lease(child: Child) -> None:
+    node = _Node()
+    child("kept = bytearray(64 * 2**20)")
+    attachment = node.attach(child, asked=Asked(cpu_milli=700, memory_bytes=4 * 2**30))
+    assert load(attachment).cores_milli == 700
+    assert "0.70" in _docs(attachment)[Resource.HOST_COMPUTE].limit
+    used = node.host.watch(attachment).host_memory_bytes
+    assert used is not None and used >= 64 * 2**20
+    assert node.cpu.limits.neighbours.used_bytes() == used
+    attachment = node.host.resize(attachment, 1.0)
+    assert load(attachment).cores_milli == 700
+    node.host.detach(attachment)
+    assert node.cpu.limits.neighbours.used_bytes() == 0
 
 
 @needs_pids

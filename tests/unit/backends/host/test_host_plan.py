@@ -9,6 +9,7 @@ from jupyter_gpupool.backends.host.plan import (
     LEAST_CORES_MILLI,
     LEAST_MEMORY_BYTES,
     LEAST_PROCESSES,
+    Asked,
     Node,
     Used,
     choose,
@@ -19,6 +20,14 @@ from jupyter_gpupool.core.leases import Resource
 GIB = 2**30
 NODE = Node(cores=64, memory_bytes=512 * GIB, most_processes=32768)
 LITTLE = Used(memory_bytes=GIB, tasks=10)
+
+
+def test_what_was_asked_for_is_the_limit_whatever_the_part_is() -> None:
+    asked = Asked(cpu_milli=12_000, memory_bytes=GIB)
+    wanted = choose(1 / 32, NODE, LITTLE, asked)
+    assert (wanted.cores_milli, wanted.memory_bytes) == (12_000, GIB)
+    cores_only = choose(1 / 32, NODE, LITTLE, Asked(cpu_milli=100))
+    assert (cores_only.cores_milli, cores_only.memory_bytes) == (100, 16 * GIB)
 
 
 @pytest.mark.parametrize(
