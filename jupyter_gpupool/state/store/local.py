@@ -11,6 +11,7 @@ import ctypes
 import errno
 import os
 import secrets
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -51,13 +52,13 @@ def failed(error: OSError, where: object) -> NoReturn:
 
 
 @contextmanager
-def translated(where: object) -> Iterator[None]:
-    """Translate errors of the file system, but for a file that is not there."""
+def translated(where: object, *, writing: bool = False) -> Iterator[None]:
+    """Translate errors of the file system, but for a file to read that is not there."""
     try:
         yield
-    except FileNotFoundError:
-        raise
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and not writing:
+            raise
         failed(error, where)
 
 
@@ -96,7 +97,7 @@ class LocalSink:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with translated(path):
+        with translated(path, writing=True):
             self._fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         self._at = self._ahead = 0
 
@@ -164,10 +165,11 @@ class LocalFiles:
         """List the files of a folder."""
         with translated(self.address):
             try:
-                with os.scandir(self._root / folder) as found:
-                    return [_listed(entry) for entry in found if entry.is_file(follow_symlinks=False)]
+                found = os.scandir(self._root / folder)
             except FileNotFoundError:
                 return []
+            with found:
+                return [listed for entry in found if (listed := _listed(entry)) is not None]
 
     def read(self, path: str) -> bytes:
         """Return a whole file."""
@@ -195,13 +197,13 @@ class LocalFiles:
         place = self._made(path)
         draft = place.with_name(f"{place.name}-{os.getpid()}-{secrets.token_hex(4)}{PART}")
         try:
-            with translated(self.address), _written(draft) as fd:
+            with translated(self.address, writing=True), _written(draft) as fd:
                 view = memoryview(data)
                 while view:
                     view = view[os.write(fd, view) :]
                 if lasting:
                     os.fsync(fd)
-            with translated(self.address):
+            with translated(self.address, writing=True):
                 draft.replace(place)
                 if lasting:
                     sync_directory(place.parent)
@@ -278,8 +280,14 @@ def _written(path: Path) -> Iterator[int]:
         os.close(fd)
 
 
-def _listed(entry: os.DirEntry[str]) -> Listed:
-    status = entry.stat(follow_symlinks=False)
+def _listed(entry: os.DirEntry[str]) -> Listed | None:
+    """Describe a file; None for one that vanished since it was listed, or is no file."""
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return None
     used = getattr(status, "st_blocks", (status.st_size + 511) // 512) * 512
     return Listed(entry.name, status.st_size, used, status.st_mtime)
 

@@ -40,7 +40,8 @@ def open_store(
     Parameters
     ----------
     url : str
-        A directory, or what fsspec understands (``s3://bucket/prefix``); empty for the data directory.
+        A directory, or what fsspec understands; empty for the data directory. ``s3://bucket/prefix`` is tried
+        in the tests against a server of that protocol; ``gs:`` and others go the same way, and are not tried.
     owner : str
         Whose snapshots; empty for this process's user.
     keys : sequence of bytes

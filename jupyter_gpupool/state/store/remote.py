@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
-from jupyter_gpupool.state.errors import StoreUnavailable
+from jupyter_gpupool.state.errors import StateError, StoreUnavailable
 from jupyter_gpupool.state.store.files import Bytes, Held, Listed
 from jupyter_gpupool.state.store.local import failed
 
@@ -24,17 +24,17 @@ _CHANGED = ("LastModified", "mtime", "updated", "last_modified", "created")
 
 
 @contextmanager
-def translated(where: str) -> Iterator[None]:
-    """Translate errors of drivers, but for an object that is not there."""
+def translated(where: str, *, writing: bool = False) -> Iterator[None]:
+    """Translate errors of drivers, but for an object to read that is not there."""
     try:
         yield
-    except (FileNotFoundError, EOFError):
+    except (EOFError, StateError):
         raise
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and not writing:
+            raise
         failed(error, where)
     except Exception as error:
-        if isinstance(error, StoreUnavailable):
-            raise
         raise StoreUnavailable(
             f"The store of snapshots at {where} cannot be used: {type(error).__name__}: {error}.",
             hint="Check its address and your credentials.",
@@ -64,17 +64,17 @@ class RemoteSink:
 
     def __init__(self, system: Any, path: str, where: str) -> None:
         self._system, self._path, self._where = system, path, where
-        with translated(where):
+        with translated(where, writing=True):
             self._file = system.open(path, "wb", block_size=PART_BYTES)
 
     def write(self, data: Bytes) -> None:
         """Write all of ``data``."""
-        with translated(self._where):
+        with translated(self._where, writing=True):
             self._file.write(data)
 
     def finish(self) -> None:
         """Complete the upload."""
-        with translated(self._where):
+        with translated(self._where, writing=True):
             self._file.close()
 
     def discard(self) -> None:
@@ -133,7 +133,7 @@ class RemoteFiles:
     def put(self, path: str, data: bytes, *, lasting: bool = True) -> None:
         """Write a small file, whole or not at all."""
         self._folder(path)
-        with translated(self.address):
+        with translated(self.address, writing=True):
             self._system.pipe_file(f"{self._root}/{path}", data)
 
     def remove(self, path: str) -> None:
