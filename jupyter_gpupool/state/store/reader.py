@@ -29,7 +29,7 @@ INLINE_BYTES = 1024 * 1024
 
 
 class Place(NamedTuple):
-    """Where a chunk lies in a file of this machine.
+    """A stretch of a file of this machine.
 
     Attributes
     ----------
@@ -123,15 +123,25 @@ class Reader:
         chunks = [chunk for segment in segments for chunk in segment.chunks]
         return io.BufferedReader(ChunkFile(lambda chunk: self.read([chunk]), chunks), 128 * 1024)
 
-    def places(self, chunks: Sequence[bytes]) -> list[Place | None]:
-        """Return where each chunk can be mapped from; None for one that cannot be.
+    def places(self, chunks: Sequence[bytes]) -> list[Place] | None:
+        """Return where chunks can be mapped from, as few stretches in their order; None where they cannot be.
 
-        A chunk can where it lies raw and on a page in a file of this machine; those of one buffer mostly
-        follow each other. What is mapped is not compared with its hash: `check` does that, and reads it all.
-        Who maps a file holds a shared `flock` on it, or its chunks may be taken from under the map
-        when the snapshot is forgotten.
+        They can where they lie raw and on pages in files of this machine. What is mapped is not compared with
+        its hash: `check` does that, and reads it all. Who maps a file holds a shared `flock` on it, or its
+        chunks may be taken from under the map when the snapshot is forgotten; he asks again once he holds it.
         """
-        return [self._mappable(self._place(chunk)) for chunk in chunks]
+        self._shelf.refresh()
+        found: list[Place] = []
+        for chunk in chunks:
+            place = self._mappable(self._place(chunk))
+            if place is None or (found and found[-1].nbytes % PAGE_BYTES):
+                return None
+            last = found[-1] if found else None
+            if last and last.path == place.path and last.offset + last.nbytes == place.offset:
+                found[-1] = last._replace(nbytes=last.nbytes + place.nbytes)
+            else:
+                found.append(place)
+        return found
 
     def close(self) -> None:
         """Close the files that were read."""

@@ -163,8 +163,9 @@ def test_a_pack_that_is_mapped_keeps_its_bytes(store: Store) -> None:
     save(store, b"a", keep, drop, name="a")
     save(store, b"b", keep, name="b")
     with store.open("a") as reader:
-        place = reader.places(reader.details().roots[1].chunks)[0]
-    assert place is not None
+        places = reader.places(reader.details().roots[1].chunks)
+    assert places
+    place = places[0]
     with Path(place.path).open("rb") as mapped:
         fcntl.flock(mapped, fcntl.LOCK_SH)
         store.forget("a")
