@@ -133,8 +133,11 @@ def _dumps(symbols: Symbols, details: Details) -> Iterator[tuple[Variable, objec
     """Read the stream up to the last variable."""
     for _ in ("objects of the process", "origins", "first sections", "definitions"):
         symbols.load()
-    for variable in details.variables:
-        yield variable, symbols.load()
+    values = [(variable, symbols.load()) for variable in details.variables]
+    for shell in symbols.load().parts:  # sets and dicts that were made empty get what they hold
+        container, held = shell.parts
+        container.parts.append(held)
+    yield from values
 
 
 def _imports(symbols: Symbols, calls: list[tuple[str, list[object]]]) -> set[str]:

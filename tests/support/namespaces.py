@@ -31,7 +31,7 @@ class Kernel:
         name = f"<cell {next(_NUMBERS)}>"
         linecache.cache[name] = (len(source), None, source.splitlines(True), name)
         with self.current():
-            exec(compile(source, name, "exec"), self.namespace)
+            exec(compile(source, name, "exec", dont_inherit=True), self.namespace)
 
     def eval(self, source: str) -> Any:
         """Evaluate an expression."""

@@ -46,7 +46,12 @@ class StateWorld:
 
     def __init__(self, folder: Path, *, shell: bool = False, env: dict[str, str] | None = None) -> None:
         self._folder, self._shell = folder, shell
-        self._env = {**os.environ, "PYTHONPATH": str(ROOT), "JUPYTER_DATA_DIR": str(folder / "data"), **(env or {})}
+        self._env = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "JUPYTER_DATA_DIR": str(folder / "data"),
+            **(env or {}),
+        }
         self.work = folder / "work"
         self.work.mkdir(parents=True, exist_ok=True)
 
@@ -60,9 +65,7 @@ class StateWorld:
 
     def same(self, cells: list[str], then: str, check: str, **options: Any) -> Outcome:
         """Run cells, save, run something else, and restore in the same process."""
-        return self._call(
-            {"verb": "same", "cells": cells, "then": then, "check": check, "options": options}
-        )
+        return self._call({"verb": "same", "cells": cells, "then": then, "check": check, "options": options})
 
     def _call(self, order: dict[str, Any]) -> Outcome:
         order |= {"store": str(self._folder / "store"), "shell": self._shell}
@@ -110,7 +113,7 @@ def _done(order: dict[str, Any]) -> dict[str, Any]:
         run(order.get("before", "") + order.get("then", ""))
         options = order["options"]
         report = state.restore(state.Snapshot(store, store.find("it")), namespace, **options)
-        exec(compile(order["check"], "<check>", "exec"), namespace)
+        exec(compile(order["check"], "<check>", "exec", dont_inherit=True), namespace)
     ok = order["verb"] == "save" or bool(namespace.get("OK"))
     return {"ok": ok, "report": report.as_dict() if report is not None else {}}
 
@@ -125,7 +128,7 @@ def _plain() -> tuple[dict[str, Any], Any]:
     def run(cell: str) -> None:
         name = f"<cell {len(linecache.cache)}>"
         linecache.cache[name] = (len(cell), None, cell.splitlines(True), name)
-        exec(compile(cell, name, "exec"), namespace)
+        exec(compile(cell, name, "exec", dont_inherit=True), namespace)
 
     return namespace, run
 

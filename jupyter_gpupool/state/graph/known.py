@@ -44,9 +44,9 @@ def here(namespace: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def memo(live: dict[str, Any]) -> dict[int, tuple[int, Any]]:
-    """Return them as the memo that a pickler begins with."""
-    return {id(value): (number, value) for number, value in enumerate(live.values())}
+def memo(live: list[Any]) -> dict[int, tuple[int, Any]]:
+    """Return objects as the memo that a pickler begins with."""
+    return {id(value): (number, value) for number, value in enumerate(live)}
 
 
 def preamble(names: list[str]) -> bytes:

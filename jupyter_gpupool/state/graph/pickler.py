@@ -6,14 +6,22 @@ saved costs itself; deep structures are told by `Deep`, and captured anew on a l
 
 from __future__ import annotations
 
+import copyreg
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from sys import getrefcount
 from types import BuiltinFunctionType, FunctionType
 from typing import TYPE_CHECKING, Any
 
-from jupyter_gpupool.state.graph import known, lost
+from jupyter_gpupool.state.graph import hashing, known, lost
 from jupyter_gpupool.state.graph.naming import name_of, reason_of, type_name_of
-from jupyter_gpupool.state.graph.usual import Singletons, guarded, needs_no_guard, take_apart
+from jupyter_gpupool.state.graph.usual import (
+    Singletons,
+    guarded,
+    is_plain_object,
+    is_trusted,
+    take_apart,
+)
 from jupyter_gpupool.state.model import FindingKind
 from jupyter_gpupool.state.recipes.registry import Recipe, Reduced, Registry
 
@@ -24,6 +32,13 @@ if TYPE_CHECKING:
 #: How often a value is asked again that another thread changed meanwhile.
 _TRIES = 3
 How = Callable[[Any], Any]
+#: References to the dict of an object that nobody else knows, while it is counted.
+_OWN = 2
+
+
+def _PLAIN(value: Any) -> Any:  # noqa: N802 (stands for objects that the pickler knows best)
+    """Leave an object with a dict and no hooks to the pickler."""
+    return NotImplemented
 
 
 class Deep(Exception):
@@ -62,6 +77,8 @@ class Capture:
         Takes the stream.
     hopeless : dict of int to object
         Values whose own code never ends, by id.
+    shells : sequence of set and dict
+        Containers that are made empty, and filled at the end.
     slow : bool
         Use the pickler that is written in Python, which no stack limits.
     """
@@ -74,6 +91,7 @@ class Capture:
         pieces: Pieces,
         *,
         hopeless: dict[int, Any] | None = None,
+        shells: Sequence[Any] = (),
         slow: bool = False,
     ) -> None:
         self.namespace = namespace
@@ -85,12 +103,24 @@ class Capture:
         self._singletons = Singletons()
         self._hopeless = {} if hopeless is None else hopeless
         self._how: dict[type, How | None] = {}
+        self._hashed: set[type] = set()
         live = known.here(namespace)
+        self._shells = shells
         self._pickler: Any = (_InPython if slow else _Plain)(pieces, 5)
         self._pickler.reducer_override = self._override()
-        pieces.write(known.preamble(list(live)))
-        self._pickler.memo = known.memo(live)
+        pieces.write(known.preamble([*live, *(type(one).__name__ for one in shells)]))
+        self._pickler.memo = known.memo([*live.values(), *shells])
         self.dump = self._pickler.dump
+
+    def dump_shells(self) -> None:
+        """Say what the containers hold that were made empty."""
+        self.dump([(one, hashing.contents(one)) for one in self._shells])
+
+    def unsafe(self) -> list[Any]:
+        """Return the containers that have to be made empty, because their keys' hashes may not work yet."""
+        if not self._hashed or self._shells:
+            return []
+        return hashing.keyed_by([value for _, value in self._pickler.memo.copy().values()], self._hashed)
 
     def lose(self, value: Any, reason: str, hint: str = "") -> Reduced:
         """Save a marker in place of a value, and report it."""
@@ -118,7 +148,11 @@ class Capture:
                 found = how[kind]
             except KeyError:
                 found = classify(kind)
-            return NotImplemented if found is None else found(value)
+            if found is None:
+                return NotImplemented
+            if found is _PLAIN:  # nobody else knows its dict: it is held here, and by its owner
+                return NotImplemented if getrefcount(value.__dict__) == _OWN else self._shared(value)
+            return found(value)
 
         return override
 
@@ -133,9 +167,26 @@ class Capture:
         names = self._singletons.of(kind)
         if names:
             return lambda value: self._singleton(value, names)
-        if needs_no_guard(kind):
+        if is_trusted(kind):
             return None
-        return self._usual
+        if not is_plain_object(kind):
+            return self._usual
+        return self._with_own_hash if hashing.has_own_hash(kind) else _PLAIN
+
+    def _with_own_hash(self, value: Any) -> Any:
+        """Take a value apart whose hash is code of its class."""
+        if getrefcount(value.__dict__) != _OWN:
+            return self._shared(value)
+        parts = hashing.in_two_steps(value)
+        if parts is None:
+            return NotImplemented
+        self._hashed.add(type(value))
+        return guarded(parts)
+
+    def _shared(self, value: Any) -> Any:
+        """Take a value apart whose dict somebody else knows."""
+        state = value.__dict__
+        return guarded((copyreg.__newobj__, (type(value),), state, None, None, hashing.set_own_dict))
 
     def _singleton(self, value: Any, names: dict[int, tuple[str, str]]) -> Any:
         name = names.get(id(value))

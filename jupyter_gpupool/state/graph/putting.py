@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from jupyter_gpupool.state.graph import lost, names, paths
+from jupyter_gpupool.state.graph import hashing, lost, names, paths
 from jupyter_gpupool.state.graph.loader import Restore
 from jupyter_gpupool.state.graph.loading import LOADING
 from jupyter_gpupool.state.graph.undo import Undo, change
@@ -138,6 +138,7 @@ class Putting:
                 self._tick(variable.name)
             restore.variable = variable.name
             values[variable.name] = self._globals[variable.name] = load()
+        hashing.fill(load())
         for section in self._details.sections:
             restore.variable = f"({section})"
             self._sections.append(load())

@@ -112,6 +112,7 @@ class _Pass:
     ) -> None:
         self._wanted, self._registry, self._put, self._tick = wanted, registry, put, tick
         self._hopeless: dict[int, Any] = {}
+        self._shells: list[Any] = []
 
     def run(self) -> Taken:
         for _ in range(_ENDLESS):
@@ -130,9 +131,19 @@ class _Pass:
             pieces = Pieces(self._put, held=not alone)
             roots = RootTable()
             capture = Capture(
-                self._wanted.namespace, self._registry, roots, pieces, hopeless=self._hopeless, slow=slow
+                self._wanted.namespace,
+                self._registry,
+                roots,
+                pieces,
+                hopeless=self._hopeless,
+                shells=self._shells,
+                slow=slow,
             )
             variables = self._dump(capture, pieces)
+            unsafe = capture.unsafe()
+        if unsafe:
+            self._shells = unsafe
+            return self._once(slow)
         segments = pieces.finish()
         findings = paths.findings(capture.remarks, self._wanted.namespace, self._wanted.names)
         return Taken(
@@ -155,6 +166,8 @@ class _Pass:
         capture.dump([(name, namespace[name]) for name in names if is_definition(namespace[name])])
         pieces.end_variable()
         variables = [self._variable(name, namespace[name], capture, pieces) for name in names]
+        capture.variable = ""
+        capture.dump_shells()
         for section in wanted.last:
             capture.variable = f"({section[0]})"
             capture.dump(section)

@@ -26,7 +26,7 @@ _TRUSTED = frozenset(
     {
         *(datetime.date, datetime.datetime, datetime.time, datetime.timedelta, datetime.timezone),
         *(decimal.Decimal, fractions.Fraction, uuid.UUID, complex, range, slice),
-        *(collections.deque, collections.OrderedDict, collections.Counter),
+        collections.deque,
     }
 )
 #: What a class may say of how it is made again, changed or looked into.
@@ -42,10 +42,13 @@ _HOOKS = (
 _OPTIONAL_HOOKS = ("__getnewargs__", "__getnewargs_ex__", "__setstate__", "__getattr__", "__slots__")
 
 
-def needs_no_guard(kind: type) -> bool:
-    """Tell whether instances of a class can be left to the pickler: attributes in a dict, and no hooks."""
-    if kind in _TRUSTED:
-        return True
+def is_trusted(kind: type) -> bool:
+    """Tell whether instances of a class of the standard library always come back by themselves."""
+    return kind in _TRUSTED
+
+
+def is_plain_object(kind: type) -> bool:
+    """Tell whether instances of a class are attributes in a dict, and nothing of it runs when they are made."""
     if (
         kind in copyreg.dispatch_table
         or kind.__itemsize__

@@ -170,14 +170,12 @@ def _method(value: Any, capturing: Capturing) -> Reduced:
 def _builtin(value: Any, capturing: Capturing) -> Reduced | None:
     owner = value.__self__
     if owner is None or isinstance(owner, ModuleType):
-        return None if is_named(value, value.__module__, value.__qualname__) else _of_module(value, owner)
+        if is_named(value, value.__module__, value.__qualname__):
+            return None
+        if owner is not None and getattr(owner, value.__name__, None) is value:
+            return getattr, (owner, value.__name__)
+        return capturing.lose(value, "it is a function of C that no module names")
     return getattr, (owner, value.__name__)
-
-
-def _of_module(value: Any, owner: Any) -> Reduced | None:
-    if owner is not None and getattr(owner, value.__name__, None) is value:
-        return getattr, (owner, value.__name__)
-    return None
 
 
 RECIPES = (

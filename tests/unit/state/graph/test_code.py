@@ -61,7 +61,9 @@ def test_made_classes_of_the_standard_library() -> None:
         "Base.register(int)\n"
         "c, bits, low, d, f, n, t, g, r = Color.RED, Bits.A | Bits.B, Level.LOW, D(5), F(1), N(1), NT(), G[int], Real()"
     )
-    assert trip.holds("c is Color.RED is Color(1) is Color['ALSO'] and bits == Bits.A | Bits.B and Bits.A in bits")
+    assert trip.holds(
+        "c is Color.RED is Color(1) is Color['ALSO'] and bits == Bits.A | Bits.B and Bits.A in bits"
+    )
     assert trip.holds("low is Level.LOW and low == 1 and list(Color) == [c]")
     assert trip.holds("d == D(5) and d.y == [] and not hasattr(d, '__dict__') and {f: 1}[F(1)] == 1")
     assert trip.holds("n == N(1, 3) and n._asdict() == {'a': 1, 'b': 3} and t == NT(4) and N(2) == (2, 3)")
@@ -121,7 +123,9 @@ def test_modules_made_by_hand_come_back_with_what_they_hold() -> None:
         "m = types.ModuleType('made_here'); exec('n = 1\\ndef up():\\n    global n\\n    n += 1\\n    return n', m.__dict__)\n"
         "up = m.up; ns = {}; exec('def f(): return g()\\ndef g(): return 4', ns)"
     )
-    assert trip.holds("up() == 2 and m.n == 2 and m.up is up and ns['f']() == 4 and ns['f'].__globals__ is ns")
+    assert trip.holds(
+        "up() == 2 and m.n == 2 and m.up is up and ns['f']() == 4 and ns['f'].__globals__ is ns"
+    )
 
 
 def test_async_functions_generators_of_the_class_and_annotations() -> None:
@@ -133,5 +137,7 @@ def test_async_functions_generators_of_the_class_and_annotations() -> None:
         "i = Deep.Inner()"
     )
     assert trip.holds("asyncio.run(co()) == 3 and list(gen()) == [1] and i.f() is Deep.Inner")
-    assert trip.holds("co.__annotations__ == {'x': int, 'return': 'str'} and Deep.Inner.__qualname__ == 'Deep.Inner'")
+    assert trip.holds(
+        "co.__annotations__ == {'x': int, 'return': 'str'} and Deep.Inner.__qualname__ == 'Deep.Inner'"
+    )
     assert trip.holds("inspect.getsource(gen) == 'def gen():\\n    yield 1\\n'")

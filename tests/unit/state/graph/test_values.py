@@ -19,12 +19,16 @@ def test_values_come_back_equal_and_of_the_same_type() -> None:
 
 
 def test_names_for_one_object_stay_names_for_one_object() -> None:
-    trip = Trip("a = [1]; b = a; d = {'k': a}; t = (a, a); loop = []; loop.append(loop); me = {}; me['me'] = me")
+    trip = Trip(
+        "a = [1]; b = a; d = {'k': a}; t = (a, a); loop = []; loop.append(loop); me = {}; me['me'] = me"
+    )
     assert trip.holds("a is b and d['k'] is a and t[0] is t[1] is a and loop[0] is loop and me['me'] is me")
 
 
 def test_the_namespace_itself_and_modules_are_met_not_saved() -> None:
-    trip = Trip("import os.path as osp, sys; g = globals(); mods = sys.modules; p = sys.path; out = sys.stdout")
+    trip = Trip(
+        "import os.path as osp, sys; g = globals(); mods = sys.modules; p = sys.path; out = sys.stdout"
+    )
     assert trip.after["g"] is trip.after.namespace
     assert trip.holds("mods is sys.modules and p is sys.path and osp.join('a', 'b') == 'a/b'")
 
