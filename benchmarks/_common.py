@@ -46,12 +46,15 @@ class Figure:
         Its unit; "x" for a ratio.
     goal : str
         "< 20" or "> 500"; empty where there is none (a physical limit, a peer).
+    listed : bool
+        False where a table of its own shows it; it is written as JSON all the same.
     """
 
     name: str
     value: float
     unit: str
     goal: str = ""
+    listed: bool = True
 
     @property
     def met(self) -> bool | None:
@@ -70,10 +73,11 @@ class Report:
     quick: bool
     figures: list[Figure] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    table: list[str] = field(default_factory=list)
 
-    def add(self, name: str, value: float, unit: str, goal: str = "") -> None:
+    def add(self, name: str, value: float, unit: str, goal: str = "", *, listed: bool = True) -> None:
         """Add one figure."""
-        self.figures.append(Figure(name=name, value=value, unit=unit, goal=goal))
+        self.figures.append(Figure(name=name, value=value, unit=unit, goal=goal, listed=listed))
 
     def ratio(self, name: str, above: float, below: float, goal: str = "") -> None:
         """Add the ratio of two figures, so that machines can be compared."""
@@ -83,10 +87,13 @@ class Report:
 
     def show(self) -> None:
         """Print the table."""
-        width = max(len(figure.name) for figure in self.figures)
+        listed = [figure for figure in self.figures if figure.listed]
+        width = max(len(figure.name) for figure in listed)
         print(f"\n{self.title}{' (quick: too few samples to quote)' if self.quick else ''}")
+        for line in self.table:
+            print(f"  {line}")
         print(f"  {'':{width}}  {'measured':>12}  {'goal':>10}")
-        for figure in self.figures:
+        for figure in listed:
             verdict = {None: "", True: "met", False: "MISSED"}[figure.met]
             shown = f"{figure.value:,.3g}" if abs(figure.value) < 100 else f"{figure.value:,.0f}"
             line = f"  {figure.name:{width}}  {shown:>7} {figure.unit:<4}  {figure.goal:>10}  {verdict}"
