@@ -10,8 +10,10 @@ import contextlib
 import logging
 import socket
 from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any, cast
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from jupyter_gpupool.service.api import API
 
@@ -19,6 +21,43 @@ from jupyter_gpupool.service.api import API
 KEEP_SECONDS = 300
 #: How long answers may take when the service ends, seconds.
 END_SECONDS = 3
+
+
+class _Corked:
+    """A connection that sends together what is written in one round of the loop, as head and body are."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._loop = asyncio.get_running_loop()
+        self._parts: list[bytes | bytearray | memoryview] = []
+
+    def __getattr__(self, name: str) -> Any:
+        """Do all else as the connection does."""
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Send soon."""
+        if not self._parts:
+            self._loop.call_soon(self._flush)
+        self._parts.append(data)
+
+    def _flush(self) -> None:
+        parts, self._parts = self._parts, []
+        if parts and not self._transport.is_closing():
+            self._transport.write(b"".join(parts))
+
+    def close(self) -> None:
+        """Send what was written, and hang up."""
+        self._flush()
+        self._transport.close()
+
+
+class _Protocol(HttpToolsProtocol):
+    """uvicorn's protocol, which would send head and body of an answer one after the other."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Send them together."""
+        super().connection_made(cast(asyncio.Transport, _Corked(transport)))
 
 
 class _Server(uvicorn.Server):
@@ -36,7 +75,7 @@ async def serving(api: API, sockets: Sequence[socket.socket]) -> AsyncIterator[N
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     config = uvicorn.Config(
         api,
-        http="httptools",
+        http=_Protocol,
         ws="none",
         lifespan="off",
         access_log=False,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import signal
 from collections.abc import AsyncIterator, Coroutine, Sequence
@@ -50,6 +51,8 @@ _log = logging.getLogger(__name__)
 
 #: How long agents may take to hear that the pool ends, seconds.
 GOODBYE_SECONDS = 2.0
+#: After how many new objects garbage is looked for, and after how many looks among what is older.
+GARBAGE = (20_000, 20, 20)
 #: Loopback by its names.
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 
@@ -206,6 +209,7 @@ class _Service:
                 settings.runtime, url=url, owner=settings.owner, embedded=settings.embedded, control=control
             )
             stack.callback(lifecycle.withdraw, settings.runtime)
+            _spare_what_stays()
             _log.info("The pool of %s is at %s; its journal is %s", settings.owner, url, settings.journal)
             await self._until_end(stack)
 
@@ -243,6 +247,17 @@ class _Service:
         await self.supervisor.close()
         if not self.host.leases:
             await self.supervisor.stop()
+
+
+def _spare_what_stays() -> None:
+    """Let garbage be looked for among what is new only, and less often.
+
+    What is loaded by now (most of it modules) lives as long as the process: to look through it takes longer
+    than a decision, and each lease makes objects that go without being looked for.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GARBAGE)
 
 
 def _agent_arguments(settings: ServiceSettings) -> list[str]:
