@@ -47,7 +47,7 @@ class LostType(type):
 
     def __getattribute__(cls, name: str) -> Any:
         """Refuse all but what Python needs to know of a class."""
-        if name in _OPEN or name in ("__mro__", "__bases__", "__qualname__", "__init_subclass__"):
+        if name in _OPEN or name in ("__mro__", "__bases__", "__qualname__", "__new__"):
             return super().__getattribute__(name)
         _refuse(loss_of(cls), name)
 

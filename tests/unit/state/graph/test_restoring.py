@@ -1,0 +1,144 @@
+"""A restore changes everything that was asked for, or nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from jupyter_gpupool.state.errors import Cancelled, IncompatibleSnapshot, RestoreFailed
+from jupyter_gpupool.state.graph import packages
+from tests.support.namespaces import Kernel, Trip
+from tests.support.waiting import until
+
+
+def kept(kernel: Kernel) -> dict[str, Any]:
+    return dict(kernel.namespace)
+
+
+def is_as_before(kernel: Kernel, before: dict[str, Any]) -> bool:
+    now = kernel.namespace
+    return list(now) == list(before) and all(now[name] is value for name, value in before.items())
+
+
+def test_names_made_since_go_and_deleted_ones_come_back() -> None:
+    trip = Trip("x = 1; y = 2")
+    trip.before.run("del x; z = 3; y = 5")
+    report = trip.before.restore(trip.snapshot)
+    assert trip.before.eval("(x, y)") == (1, 2) and "z" not in trip.before.namespace
+    assert report.removed == ["z"] and report.names == ["x", "y"]
+
+
+def test_only_some_names_leave_the_others_alone() -> None:
+    trip = Trip("k = 1\ndef f(): return k\nbig = [1]; other = big")
+    trip.before.run("k = 2; big = None; new = 1")
+    report = trip.before.restore(trip.snapshot, only=["f", "big"])
+    assert report.names == ["big", "f"] or report.names == ["f", "big"]
+    assert trip.before.eval("(f(), big, new, k)") == (2, [1], 1, 2)
+    before = kept(trip.before)
+    with pytest.raises(RestoreFailed, match="nope"):
+        trip.before.restore(trip.snapshot, only=["nope"])
+    assert is_as_before(trip.before, before)
+
+
+def test_under_a_prefix_functions_see_what_came_with_them() -> None:
+    trip = Trip("k = 1\ndef f():\n    global k\n    k += 1\n    return k")
+    trip.before.run("k = 10")
+    report = trip.before.restore(trip.snapshot, prefix="old_")
+    assert trip.before.eval("(old_f(), old_f(), f(), k, old_k)") == (2, 3, 11, 11, 1)
+    assert report.names == ["old_k", "old_f"] and not report.removed
+
+
+def test_a_snapshot_of_some_names_removes_none() -> None:
+    trip = Trip("a = 1; b = 2; my_password = 'x'")
+    snapshot = trip.before.save(trip.store, "some", only=["a"])
+    trip.before.run("a = 5; c = 3")
+    assert trip.before.restore(snapshot).removed == [] and trip.before.eval("(a, b, c)") == (1, 2, 3)
+    assert "my_password" not in trip.after.namespace and trip.paths("left_out") == ["my_password"]
+
+
+@pytest.mark.parametrize("error", ["KeyboardInterrupt()", "MemoryError()", "SystemExit(3)"])
+def test_a_restore_that_is_torn_off_changes_nothing(error: str) -> None:
+    trip, saved = Trip(), Kernel()
+    saved.run(
+        f"class Stops:\n    def __setstate__(self, state): raise {error}\n"
+        "a = 1\ndef f(): return a\ns = Stops(); s.x = 1; b = 2"
+    )
+    snapshot = saved.save(trip.store)
+    kernel = Kernel()
+    kernel.run("a = 'mine'; z = [1]\ndef f(): return 'mine'")
+    before = kept(kernel)
+    with pytest.raises((KeyboardInterrupt, RestoreFailed, SystemExit)):
+        kernel.restore(snapshot)
+    assert is_as_before(kernel, before)
+    assert kernel.eval("f()") == "mine"
+
+
+def test_a_restore_can_be_stopped_at_any_variable_and_tried_again() -> None:
+    trip = Trip("\n".join(f"v{n} = [{n}]" for n in range(20)))
+    for stop_at in range(0, 20, 3):
+        kernel = Kernel()
+        kernel.run("v3 = 'mine'; other = 1")
+        before = kept(kernel)
+        asked: list[str] = []
+        with pytest.raises(Cancelled):
+            _stopped(kernel, trip, stop_at, asked)
+        assert is_as_before(kernel, before)
+    kernel.restore(trip.snapshot)
+    assert kernel["v19"] == [19]
+
+
+def _stopped(kernel: Kernel, trip: Trip, stop_at: int, asked: list[str]) -> None:
+    from jupyter_gpupool.state import restoring
+    from jupyter_gpupool.state.graph.putting import Wish
+    from jupyter_gpupool.state.ticking import Ticker
+
+    class Stops(Ticker):
+        def tick(self, what: str = "") -> None:
+            asked.append(what)
+            if len(asked) > stop_at:
+                raise Cancelled("The restore was stopped; nothing was changed.")
+
+    restoring.put_back(trip.snapshot, Wish(namespace=kernel.namespace), Stops(None, None, "restore"))
+
+
+def test_threads_of_the_user_never_tear_a_snapshot() -> None:
+    kernel, stop = Kernel(), threading.Event()
+    kernel.run("pair = {'a': 0, 'b': 0}; grows = {}")
+    kernel.namespace["stop"] = stop
+    kernel.run(
+        "def work():\n"
+        "    n = 0\n"
+        "    while not stop.is_set():\n"
+        "        n += 1\n"
+        "        pair['a'] = n; pair['b'] = n\n"
+        "        grows[n % 1000] = n\n"
+        "        if n % 1000 == 0: grows.clear()\n"
+    )
+    thread = threading.Thread(target=kernel["work"], daemon=True)
+    thread.start()
+    try:
+        asyncio.run(until(lambda: kernel["pair"]["a"] > 100, what="the thread works"))
+        trip = Trip()
+        for _ in range(6):
+            fresh = Kernel()
+            fresh.restore(kernel.save(trip.store, skip=["stop", "work"]))
+            assert 0 <= fresh["pair"]["a"] - fresh["pair"]["b"] <= 1
+    finally:
+        stop.set()
+        thread.join(5)
+
+
+def test_versions_that_differ_are_said_and_another_python_is_refused() -> None:
+    trip = Trip("x = 1")
+    manifest = trip.snapshot.manifest
+    import msgspec
+
+    other = msgspec.structs.replace(manifest.environment, packages={"msgspec": "0.0.1", "no_such": "1"})
+    said = packages.check(msgspec.structs.replace(manifest, environment=other))
+    assert any("msgspec 0.0.1" in line for line in said) and any("not installed" in line for line in said)
+    old = msgspec.structs.replace(manifest.environment, python="2.7.18")
+    with pytest.raises(IncompatibleSnapshot, match=r"2\.7\.18"):
+        packages.check(msgspec.structs.replace(manifest, environment=old))
