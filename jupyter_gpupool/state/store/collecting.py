@@ -94,10 +94,14 @@ class _Collector:
     def __init__(self, shelf: Shelf, done: Collected, *, locked: bool) -> None:
         self._shelf, self._files, self._done, self._locked = shelf, shelf.files, done, locked
         self._now = time.time()
+        self._indexes: dict[str, list[str]] = {}
 
     def run(self) -> None:
         """Collect."""
         self._shelf.refresh()
+        for entry in self._shelf.index.listing:
+            if entry.name.endswith(INDEX_ENDING):
+                self._indexes.setdefault(entry.name.rpartition("-")[0], []).append(entry.name)
         self._drop_parts()
         try:
             needed = needed_chunks(self._shelf)
@@ -156,6 +160,13 @@ class _Collector:
                     self._delete(pack)
                     self._done.packs += 1
 
+    def _replace_index(self, pack: str, generation: int, content: PackIndex) -> None:
+        """Write the next generation of an index, then remove those before it."""
+        self._files.put(index_path(pack, generation + 1), seal_index(content))
+        for name in self._indexes.get(pack, []):
+            self._files.remove(f"{PACKS}/{name}")
+        self._indexes[pack] = [f"{pack}-{generation + 1}{INDEX_ENDING}"]
+
     def _may_go(self, pack: str) -> bool:
         """Say whether a pack that nobody needs can be deleted: at once where nobody writes now."""
         if self._locked:
@@ -174,9 +185,8 @@ class _Collector:
 
     def _delete(self, pack: str) -> None:
         """Delete a pack: its index first, so that no reader believes in what is gone."""
-        for entry in self._files.listing(PACKS):
-            if entry.name.endswith(INDEX_ENDING) and entry.name.rpartition("-")[0] == pack:
-                self._files.remove(f"{PACKS}/{entry.name}")
+        for name in self._indexes.get(pack, []):
+            self._files.remove(f"{PACKS}/{name}")
         self._files.remove(pack_path(pack))
         if not self._locked:
             self._files.remove(f"{CONDEMNED}/{pack}")
