@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jupyter_gpupool.kernel.api import connect, current, devices, pool, request
     from jupyter_gpupool.kernel.lease import Lease
-    from jupyter_gpupool.kernel.snapshots.api import autosave, checkpoint, diff, forget, restore, snapshots
+    from jupyter_gpupool.kernel.snapshots.api import (
+        autosave,
+        checkpoint,
+        diff,
+        forget,
+        rerun,
+        restore,
+        snapshots,
+    )
 
 __all__ = [
     "Lease",
@@ -25,6 +33,7 @@ __all__ = [
     "forget",
     "pool",
     "request",
+    "rerun",
     "restore",
     "snapshots",
     "state",
@@ -35,7 +44,7 @@ __all__ = [
 _PUBLIC = {
     "Lease": "jupyter_gpupool.kernel.lease",
     **dict.fromkeys(
-        ("autosave", "checkpoint", "diff", "forget", "restore", "snapshots"),
+        ("autosave", "checkpoint", "diff", "forget", "rerun", "restore", "snapshots"),
         "jupyter_gpupool.kernel.snapshots.api",
     ),
     "connect": "jupyter_gpupool.kernel.api",

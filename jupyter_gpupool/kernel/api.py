@@ -5,6 +5,8 @@ Rule of this module: synchronous; each function is one question or one request t
 
 from __future__ import annotations
 
+import socket
+
 from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.core.errors import InvalidValue, UnknownLease
 from jupyter_gpupool.core.leases import Priority
@@ -100,7 +102,7 @@ def _acquire(body: LeaseRequest) -> Lease:
     process = this_process()
     process.living()
     _tell_if_late(process, body.kind)
-    body.holder = HolderRequest(key=process.key, label=label())
+    body.holder = HolderRequest(key=process.key, label=label(), hostname=socket.gethostname()[:200])
     doc, settings = Acquisition(process.client, waiting_line()).request(body)
     lease = Lease(process, doc, settings)
     process.hold(lease)

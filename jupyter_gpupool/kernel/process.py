@@ -19,6 +19,7 @@ from jupyter_gpupool.client.discovery import find_pool
 from jupyter_gpupool.client.sync import PoolClient
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.kernel.errors import NothingHeld, WhichLease
+from jupyter_gpupool.kernel.shell import running_shell
 
 if TYPE_CHECKING:
     from jupyter_gpupool.core.devices import DeviceKind
@@ -157,12 +158,6 @@ def before_reclaim(shell: object | None) -> Callable[[float], str] | None:
     except GPUPoolError:
         return None  # what is configured cannot be understood, which was said when the kernel started
     return session.autosaver.before_preemption
-
-
-def running_shell() -> object | None:
-    """Return the IPython shell of this process; None where there is none."""
-    ipython = sys.modules.get("IPython")
-    return ipython.get_ipython() if ipython is not None else None
 
 
 def label() -> str:

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TextIO
 
 from jupyter_gpupool.core.leases import LeaseState
 from jupyter_gpupool.core.shares import format_duration
-from jupyter_gpupool.kernel.process import running_shell
+from jupyter_gpupool.kernel.shell import running_shell
 from jupyter_gpupool.protocol.documents import LeaseDoc
 
 

@@ -67,6 +67,31 @@ def test_what_cannot_be_saved_is_said_with_the_reason_and_costs_itself_only(kern
     assert kernel.ok("old_fine").result == "5"
 
 
+def test_what_cannot_be_saved_is_made_again_by_running_its_cell_when_that_is_asked_for(
+    kernel: Notebook,
+) -> None:
+    kernel.ok("made = 0")
+    kernel.ok("made += 1; letters = (n for n in 'ab')")
+    kernel.ok("%gpupool checkpoint before\ndel letters")
+    again = kernel.ok("%gpupool rerun letters")
+    assert "which made “letters”" in again.stdout
+    assert kernel.ok("(made, next(letters))").result == "(2, 'a')"
+    assert kernel.run("%gpupool rerun nobody_made_it").ename == "InvalidValue"
+    kernel.ok("%gpupool checkpoint after")
+    changed = kernel.ok("%gpupool diff before after").result
+    assert "made" in changed
+    assert "alias" not in changed
+
+
+def test_what_was_typed_and_what_came_out_is_kept(kernel: Notebook) -> None:
+    number = int(kernel.ok("[41 + 1, len(In) - 1][0]\nlen(In) - 1").result)
+    kernel.ok("%gpupool checkpoint typed\nOut.clear()")
+    kernel.ok("%gpupool restore typed")
+    assert kernel.ok(f"Out[{number}]").result == str(number)
+    assert "checkpoint typed" in kernel.ok(f"In[{number + 1}]").result
+    assert "restore typed" in kernel.ok(f"In[{number + 2}]").result
+
+
 def test_mistakes_are_one_sentence_with_the_next_step(kernel: Notebook) -> None:
     for line, said in (
         ("restore nothing-like-it", "NoSuchSnapshot: There is no snapshot"),

@@ -141,6 +141,19 @@ def forget(name: str) -> list[str]:
     return [manifest.id for manifest in gone]
 
 
+def rerun(name: str) -> None:
+    """Run the last cell again that bound a name; it repeats whatever else that cell did.
+
+    Raises
+    ------
+    InvalidValue
+        If this kernel knows of none.
+    """
+    from jupyter_gpupool.kernel.snapshots.rerun import rerun as run_again
+
+    run_again(this_session().shell, name)
+
+
 def collect() -> tuple[int, int, float]:
     """Let old automatic snapshots go, and give back what no snapshot needs any more.
 

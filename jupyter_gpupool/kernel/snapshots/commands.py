@@ -82,6 +82,11 @@ SNAPSHOT_COMMANDS: tuple[Command, ...] = (
             metavar="A B", help="two snapshots, by their names or ids", least=2, most=2, offer=Offer.SNAPSHOTS
         ),
     ),
+    Command(
+        name="rerun",
+        help="run the last cell again that made a variable, such as one that could not be saved",
+        words=Words(metavar="VARIABLE", help="its name", least=1, most=1),
+    ),
     Command(name="forget", help="remove a snapshot", words=_ONE_SNAPSHOT),
     Command(
         name="autosave",

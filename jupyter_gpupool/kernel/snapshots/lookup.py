@@ -7,7 +7,7 @@ by being looked at.
 from __future__ import annotations
 
 from jupyter_gpupool.core.errors import GPUPoolError
-from jupyter_gpupool.kernel.process import running_shell
+from jupyter_gpupool.kernel.shell import running_shell
 
 #: How many names are offered.
 _MOST = 50

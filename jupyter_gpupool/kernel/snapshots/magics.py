@@ -63,6 +63,10 @@ def _forget(arguments: Namespace) -> None:
     )
 
 
+def _rerun(arguments: Namespace) -> None:
+    api.rerun(_first(arguments))
+
+
 def _autosave(arguments: Namespace) -> None:
     policy = api.autosave(*arguments.words)
     display(sentence(f"Autosave: {policy}."))
@@ -75,5 +79,6 @@ HANDLERS: dict[str | None, Callable[[Namespace], Any]] = {
     "snapshots": _snapshots,
     "diff": _diff,
     "forget": _forget,
+    "rerun": _rerun,
     "autosave": _autosave,
 }

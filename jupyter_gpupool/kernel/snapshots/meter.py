@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from jupyter_gpupool.kernel.process import running_shell
 from jupyter_gpupool.kernel.progress import NotebookLine, TerminalLine
+from jupyter_gpupool.kernel.shell import running_shell
 from jupyter_gpupool.kernel.snapshots.words import size
 
 #: What takes no longer shows nothing, seconds.

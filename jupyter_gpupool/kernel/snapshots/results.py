@@ -115,7 +115,7 @@ class Restored(Shown):
         """Return how it is shown: its main points, or all of it."""
         head = words.restored(self.manifest, len(self.names), self.seconds)
         also = words.names_changed(self.report.removed, self.report.kept, whole=whole)
-        notes = [*also, *self.report.warnings]
+        notes = [*also, *words.again(self.findings), *self.report.warnings]
         return show.report(head, self.findings, "the report (or --report)", notes, whole=whole)
 
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from jupyter_gpupool.core.errors import GPUPoolError, InvalidValue
-from jupyter_gpupool.kernel.process import running_shell
+from jupyter_gpupool.kernel.shell import running_shell
 from jupyter_gpupool.kernel.snapshots import engine, index, leftovers
 from jupyter_gpupool.kernel.snapshots.keys import pool_is_near
 from jupyter_gpupool.kernel.snapshots.memory import history

@@ -134,6 +134,13 @@ def main_points(findings: Sequence[Finding], more: str) -> list[str]:
     return lines
 
 
+def again(findings: Iterable[Finding]) -> list[str]:
+    """Say how a variable that did not come back can be made again, where there is one."""
+    names = [it.variable for it in of_kind(findings, "not_saved") if it.path == it.variable]
+    plain = next((name for name in names if name.isidentifier()), "")
+    return [f"`%gpupool rerun {plain}` runs the cell again that made it, if you want that."] if plain else []
+
+
 def names_changed(removed: Sequence[str], kept: Sequence[str], *, whole: bool = False) -> list[str]:
     """Say which names a restore took away, and which it had no value for."""
     found = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_gpupool.core.errors import InvalidValue
@@ -55,7 +55,9 @@ def test_what_cannot_be_understood_is_said_with_the_next_step(text, said):
 def test_a_policy_reads_as_a_sentence():
     assert str(OFF) == "off"
     assert str(DEFAULT) == "before preemption; at most 5 % of the kernel's time"
-    assert str(parse(["every", "10m", "after", "30s"])).startswith("every 10 min, after cells longer than 30 s;")
+    assert str(parse(["every", "10m", "after", "30s"])).startswith(
+        "every 10 min, after cells longer than 30 s;"
+    )
 
 
 def test_nothing_is_due_while_nothing_has_run():
@@ -94,6 +96,7 @@ def test_what_was_cut_short_is_tried_again_with_twice_the_time():
     assert pacer.budget_seconds(due) == pytest.approx(2 * budget)
 
 
+@settings(max_examples=30)
 @given(
     share=st.floats(0.001, 0.5),
     costs=st.lists(st.floats(0.001, 20.0), min_size=1, max_size=30),
