@@ -58,8 +58,12 @@ def is_named(device: Device, name: str) -> bool:
 
 
 def is_model(model: str, words: str) -> bool:
-    """Whether a model is meant by words of its name: "a100 80gb" means "NVIDIA A100-SXM4-80GB"."""
-    return set(_words(words)) <= set(_words(model))
+    """Whether a model is meant by words of its name: "a100 80gb" means "NVIDIA A100-SXM4-80GB".
+
+    Several of them are separated by a "|": any will do.
+    """
+    there = set(_words(model))
+    return any(there.issuperset(_words(one)) for one in words.split("|"))
 
 
 def _words(name: str) -> list[str]:

@@ -145,8 +145,9 @@ def openb_workload(path: Path) -> Workload:
         path.name,
         people,
         (
-            f"{without} requests without a GPU, or without an end, are left out; so are the models that "
-            "some insist on, and the processor and main memory beside a share.",
+            f"{without} requests without a GPU, or without an end, are left out.",
+            "Requests take the cores and main memory beside their shares, and insist on the models, that the "
+            "trace says.",
             "The trace names no users: the class of service stands for the owner.",
             "How long a share is used is the time from its start to its deletion in the trace.",
         ),
@@ -180,7 +181,14 @@ def _pod(row: dict[str, str]) -> Person | None:
         return None
     created = float(row["creation_time"])
     started = float(row.get("scheduled_time") or created)
-    want = Want(compute_milli=min(1000, int(row["gpu_milli"])), kind=DeviceKind.CUDA, count=count)
+    want = Want(
+        compute_milli=min(1000, int(row["gpu_milli"])),
+        kind=DeviceKind.CUDA,
+        count=count,
+        host_cpu_milli=int(row.get("cpu_milli") or 0),
+        host_memory_bytes=int(row.get("memory_mib") or 0) * 2**20,
+        model=row.get("gpu_spec") or "",
+    )
     runs_ms = round(1000 * (float(row["deletion_time"]) - started))
     return once((row.get("qos") or "all").lower(), round(1000 * created), want, runs_ms)
 

@@ -10,6 +10,7 @@ from jupyter_gpupool.backends.emulated_models import MODELS
 from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.core.errors import InvalidValue
 from jupyter_gpupool.core.leases import Want
+from jupyter_gpupool.sim.compare import parse_policy, play
 from jupyter_gpupool.sim.notebook_class import (
     CELLS,
     PAUSE_MINUTES,
@@ -105,7 +106,7 @@ p0,12000,1,1,1000,,LS,Running,100,400,110
 p1,6000,1,1,460,,BE,Running,160,220,160
 p2,6000,1,0,0,,LS,Running,170,220,170
 p3,6000,1,4,1000,A|B,LS,Running,180,,180
-p4,6000,1,2,1000,,LS,Running,190,250,190
+p4,6000,1,2,1000,T4|A|B,LS,Running,190,250,190
 """
 
 
@@ -120,6 +121,26 @@ def test_an_openb_list_is_played_by_its_times(tmp_path: Path) -> None:
     assert [it.owner for it in workload.people] == ["ls", "be", "ls"]
     assert workload.notes[0].startswith("2 requests")
     assert workload.sizes() == {1000: 3, 460: 1}
+    first = visits[0].want
+    assert (first.host_cpu_milli, first.host_memory_bytes, first.model) == (12000, 2**20, "")
+
+
+def test_openb_requests_wait_for_cores_and_for_their_models(tmp_path: Path) -> None:
+    nodes = "sn,cpu_milli,memory_mib,gpu,model\nn0,16000,262144,2,T4\nn1,96000,262144,1,G2\n"
+    (tmp_path / "openb_node_list_gpu_node.csv").write_text(nodes)
+    head = PODS.splitlines()[0]
+    rows = (
+        "first,12000,1,1,500,P100|T4,LS,Running,0,600,0",
+        "cores,12000,1,1,500,P100|T4,LS,Running,60,120,60",
+        "other,12000,1,1,500,G2,LS,Running,60,120,60",
+        "never,12000,1,1,500,P100,LS,Running,60,120,60",
+    )
+    (tmp_path / "pods.csv").write_text("\n".join((head, *rows)) + "\n")
+    workload = openb_workload(tmp_path / "pods.csv")
+    outcome = play(openb_pool(tmp_path), workload, parse_policy("order=fifo"))
+    # on a GPU that is half free, the second waits for the cores of the first
+    assert outcome.requests.longest_seconds == 540
+    assert (outcome.counts.granted, outcome.counts.refused) == (3, 1)
 
 
 @pytest.mark.parametrize("text", ["", "a,b\n1,2\n", PODS.replace("460", "many"), PODS.splitlines()[0] + "\n"])
