@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from jupyter_gpupool.state.graph import lost
 from jupyter_gpupool.state.process.section import Changes, Section, Tell, Undo
 
 
@@ -23,6 +24,7 @@ def _assign(filters: list[Any]) -> None:
 
 def _put(value: list[Any], tell: Tell) -> Undo:
     changes, before = Changes("warnings", tell), list(warnings.filters)
+    value = [one for one in value if not lost.is_lost(one) and not any(map(lost.is_lost, one))]
     if value != before:
         changes.make("warnings.filters", lambda: _assign(value), lambda: _assign(before))
     return changes.undo

@@ -10,6 +10,7 @@ import logging
 import warnings
 from typing import Any
 
+from jupyter_gpupool.state.graph import lost
 from jupyter_gpupool.state.process.section import Changes, Section, Tell, Undo
 
 _NAME = "logging"
@@ -67,7 +68,8 @@ def _take(tell: Tell) -> dict[str, Any]:
 def _assign(logger: logging.Logger, state: dict[str, Any]) -> None:
     logger.setLevel(state["level"])
     logger.propagate, logger.disabled = state["propagate"], state["disabled"]
-    logger.filters[:], logger.handlers[:] = state["filters"], state["handlers"]
+    logger.filters[:] = [one for one in state["filters"] if not lost.is_lost(one)]
+    logger.handlers[:] = [one for one in state["handlers"] if not lost.is_lost(one)]
 
 
 def _put(value: dict[str, Any], tell: Tell) -> Undo:

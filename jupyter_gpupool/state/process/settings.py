@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from jupyter_gpupool.state.graph import lost
 from jupyter_gpupool.state.process.section import Changes
 
 _ABSENT = object()
@@ -50,7 +51,9 @@ class Settings:
         now, wanted = self.read(), {**self.defaults(), **changed}
         for key, value in wanted.items():
             before = now.get(key, _ABSENT)
-            if before is _ABSENT:
+            if lost.is_lost(value):
+                changes.failed(f"{self.name}[{key!r}]", "what it was set to could not be saved")
+            elif before is _ABSENT:
                 if key in changed:
                     changes.failed(f"{self.name}[{key!r}]", "this version of the library has no such setting")
             elif not same(before, value):

@@ -31,6 +31,7 @@ def _bar(value: Any, capturing: Capturing) -> Reduced:
 def make_bar(kind: type) -> Any:
     """Make a blank bar, without a thread that watches it."""
     bar: Any = object.__new__(kind)
+    bar.get_lock()  # its class has one from the first bar on
     bar.disable = True  # so that it says nothing if the restore ends here
     return bar
 
