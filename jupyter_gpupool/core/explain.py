@@ -167,7 +167,22 @@ class Explainer:
             return f"Held; resizing to {wanted}: waiting for the agent to put it in force.{away}"
         hold = hold_ends_ms(lease)
         until = "" if hold is None else f" for another {_left(hold, now_ms)}"
-        return f"Held{until}.{self._more(lease)}{away}"
+        notice = ""
+        if lease.notice_ms is not None:
+            notice = f" It is taken back in {_left(lease.notice_ms, now_ms)}: {lease.notice_detail}"
+        return f"Held{until}.{self._more(lease)}{self._elsewhere(lease)}{notice}{away}"
+
+    def _elsewhere(self, lease: Lease) -> str:
+        """Say which devices of a lease are on other nodes than its holder, which cannot use them."""
+        if len(lease.shares) < 2:
+            return ""
+        here = {it.device_id for it in self._ledger.shares_on(lease, lease.node_id)}
+        there = [
+            describe_device(self._ledger, it.device_id) for it in lease.shares if it.device_id not in here
+        ]
+        if not there:
+            return ""
+        return f" Held on other nodes, for processes that are started there: {', '.join(there)}."
 
     def _more(self, lease: Lease) -> str:
         """Say what was granted where that is more than was asked for."""

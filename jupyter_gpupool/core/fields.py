@@ -393,16 +393,23 @@ class Fields:
         return other
 
     def keep(self, kept: Mapping[str, Kept]) -> None:
-        """Keep the rest of some devices for a request."""
+        """Keep the rest of some devices for a request.
+
+        What is kept for another request stays its own: the first in line for GPUs may need cores of a node
+        that are kept for the first in line for CPUs.
+        """
         for device_id, it in kept.items():
-            if self.kept.get(device_id) != it:
+            known = self.kept.get(device_id)
+            if known is None or (known != it and known.lease_id == it.lease_id):
                 self.kept[device_id] = it
                 self._device_changed(device_id)
 
-    def release(self, device_ids: Set[str]) -> None:
-        """Keep nothing of some devices any more."""
-        for device_id in device_ids:
-            if self.kept.pop(device_id, None) is not None:
+    def release(self, kept: Mapping[str, Kept]) -> None:
+        """Keep nothing of some devices for a request any more."""
+        for device_id, it in kept.items():
+            known = self.kept.get(device_id)
+            if known is not None and known.lease_id == it.lease_id:
+                del self.kept[device_id]
                 self._device_changed(device_id)
 
     def _device_changed(self, device_id: str) -> None:

@@ -288,12 +288,15 @@ class Holder:
         What a person knows it by (a notebook's name); for display only.
     restartable : bool
         True when our provisioner runs the kernel, so that an exit may be a restart.
+    hostname : str
+        Where it runs, as it says itself; empty where it does not. A lease is granted there if there is room.
     """
 
     key: str
     kernel_id: str = ""
     label: str = ""
     restartable: bool = False
+    hostname: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

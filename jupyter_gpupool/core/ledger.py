@@ -57,6 +57,8 @@ class Ledger:
         When the next lease is due.
     accepting : bool
         False while the journal cannot be written.
+    hostnames : dict of str to str
+        Nodes by what people call them; the one that joined last of several of one name.
     topology : int
         Grows whenever a device comes, goes, or is described anew.
     standings : StandingsBook
@@ -82,6 +84,7 @@ class Ledger:
         self.deadlines = DeadlineHeap()
         self.accepting = True
         self.topology = 0
+        self.hostnames: dict[str, str] = {}
         self.waitlist = Waiting()
         self._watchers: list[Watcher] = []
         #: Nodes whose leases end unless their agents are back, and those that have not joined.
@@ -284,6 +287,7 @@ class Ledger:
             self.nodes[node_id] = replace(record, fencing=set())
             self.fence(node_id, record.fencing)
         self._away, self._strangers = dict(other._away), dict(other._strangers)
+        self.hostnames = dict(other.hostnames)
         for device in other.devices().values():
             self.account(device.id).report(device)
         for node_id in self.nodes:
@@ -292,6 +296,7 @@ class Ledger:
     def join(self, node_id: str, hostname: str, devices: Iterable[Device]) -> None:
         """Note that a node's agent is connected, with these devices."""
         node = Node(id=node_id, hostname=hostname or node_id, connected=True)
+        self.hostnames[node.hostname] = node_id
         record = self.nodes.setdefault(node_id, NodeRecord(node=node))
         record.node, record.joined, record.grace_until_ms = node, True, None
         self._away.pop(node_id, None)

@@ -1,8 +1,8 @@
 """Where a request would be granted now.
 
-Rules of this module: it finds a place and takes nothing. The node on which a holder has a lease already comes
-first; then the best by the score; of equals, one that the owner has a device of already. All shares of a
-request are found at once, or none.
+Rules of this module: it finds a place and takes nothing. The node on which a holder has a lease already, or
+runs as it says itself, comes first; then the best by the score; of equals, one that the owner has a device of
+already. All shares of a request are found at once, or none.
 """
 
 from __future__ import annotations
@@ -81,6 +81,8 @@ class Placer:
             Leases that are looked upon as if they had ended.
         """
         homes = [it.node_id for it in self._ledger.of_holder(owner, holder.key) if it.shares]
+        if not homes and holder.hostname in self._ledger.hostnames:
+            homes = [self._ledger.hostnames[holder.hostname]]
         for field in self._fields.of(want):
             own = self._own_rooms(field, owner, homes, lifted, gone)
             found = self._on_one_node(field, want, own, homes)

@@ -269,7 +269,7 @@ class Queue:
 
     def _drop(self, kind: DeviceKind) -> None:
         first = self._firsts.pop(kind)
-        self.fields.release(first.kept.keys())
+        self.fields.release(first.kept)
         self._touched.update(dict.fromkeys(first.nodes))
 
     def _first(self, kind: DeviceKind | None) -> Reservation | None:
@@ -429,6 +429,11 @@ class Queue:
     def reservation(self, lease_id: str) -> Reservation | None:
         """Return what is kept for a request; None when it is not first in line."""
         return next((it for it in self._firsts.values() if it.lease_id == lease_id), None)
+
+    def kept_for_first(self, lease: Lease) -> tuple[str, ...]:
+        """List the devices that are kept for who is first in line for the kind of device of a request."""
+        first = self._first(self.kind_of(lease.want))
+        return () if first is None else tuple(first.kept)
 
     def kept_beside(self, device_id: str) -> tuple[int, int] | None:
         """Return what of a device others may take, thousandths and bytes; None when nothing is kept of it."""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from jupyter_gpupool.core.accounts import Account
 from jupyter_gpupool.core.causes import Cause
 from jupyter_gpupool.core.config import PoolConfig
+from jupyter_gpupool.core.defragment import Move, propose
 from jupyter_gpupool.core.devices import Device
 from jupyter_gpupool.core.estimates import Accuracy, Spread
 from jupyter_gpupool.core.explain import Explainer
@@ -20,9 +21,11 @@ from jupyter_gpupool.core.forecast import end_of, forecast, is_known
 from jupyter_gpupool.core.leases import Lease, LeaseState, Want
 from jupyter_gpupool.core.ledger import Ledger
 from jupyter_gpupool.core.queue import Queue
-from jupyter_gpupool.core.shares import WHOLE_MILLI, format_duration
-from jupyter_gpupool.core.wording import describe_want, plural
+from jupyter_gpupool.core.shares import WHOLE_MILLI, format_compute, format_duration
+from jupyter_gpupool.core.wording import describe_device, describe_want, plural
 
+#: How many devices a sentence lists.
+_LISTED = 4
 #: How many leases are named that are in the way.
 _MOST_BLOCKERS = 32
 
@@ -67,6 +70,10 @@ class Why:
         True when that follows from what everybody said, without any history.
     would_fit : str
         What would be granted now; empty when nothing would.
+    kept : tuple of str
+        The devices that are kept for who is first in line for such devices.
+    moves : tuple of Move
+        Leases whose move would make room for it: a proposal to the people concerned.
     sentences : tuple of str
         All of that but the blockers, for a person.
     """
@@ -80,6 +87,8 @@ class Why:
     grant: Spread | None = None
     known: bool = False
     would_fit: str = ""
+    kept: tuple[str, ...] = ()
+    moves: tuple[Move, ...] = ()
     sentences: tuple[str, ...] = ()
 
 
@@ -109,9 +118,11 @@ class Answerer:
         position = self._explainer.position(lease_id, now_ms, revision)
         cause, usable = self._cause(lease, now_ms)
         blockers: tuple[Blocker, ...] = ()
-        grant, known, would_fit = None, False, ""
+        moves: tuple[Move, ...]
+        grant, known, would_fit, moves = None, False, "", ()
         if cause is Cause.CAPACITY:
             would_fit = self._would_fit(lease, usable)
+            moves = propose(self._ledger, self._queue, lease, usable)
             blockers = self._blockers(lease, usable, now_ms)
             ahead = self._before(lease, position, now_ms)
             everything = self._queue.could_use(_least(lease.want))
@@ -129,8 +140,37 @@ class Answerer:
             grant=grant,
             known=known,
             would_fit=would_fit,
+            kept=self._queue.kept_for_first(lease),
+            moves=moves,
         )
-        return replace(found, sentences=tuple(_sentences(found, self._ledger.history.accuracy, now_ms)))
+        sentences = _sentences(found, self._ledger.history.accuracy, now_ms)
+        sentences[1:1] = self._kept(found, lease)
+        sentences += self._moves(found, lease)
+        return replace(found, sentences=tuple(sentences))
+
+    def _kept(self, why: Why, lease: Lease) -> list[str]:
+        """Say which devices are kept for the first in line."""
+        if not why.kept:
+            return []
+        whom = "it" if self._queue.reservation(lease.id) is not None else "the first in line"
+        names = [describe_device(self._ledger, it) for it in why.kept[:_LISTED]]
+        more = f" and {len(why.kept) - _LISTED} more" if len(why.kept) > _LISTED else ""
+        return [f"Kept for {whom}: {', '.join(names)}{more}."]
+
+    def _moves(self, why: Why, lease: Lease) -> list[str]:
+        """Say which leases would have to move."""
+        if not why.moves:
+            return []
+        parts = []
+        for it in why.moves:
+            whose = "yours" if it.lease.owner == lease.owner else "a lease of somebody else"
+            size = format_compute(it.lease.shares[0].compute_milli)
+            before, after = (describe_device(self._ledger, device) for device in (it.from_id, it.to_id))
+            parts.append(f"{whose} ({size} of {before}) to {after}")
+        return [
+            f"It would fit if this moved: {', and '.join(parts)}. The pool moves nobody: "
+            "whoever has it can release it and ask for it again."
+        ]
 
     def _cause(self, lease: Lease, now_ms: int) -> tuple[Cause, list[tuple[Account, Device]]]:
         usable = self._queue.could_use(lease.want) if self._ledger.accepting else []

@@ -240,6 +240,8 @@ class HolderRequest(msgspec.Struct, kw_only=True):
 
     key: str = ""
     label: str = ""
+    #: Where it runs: the lease is granted there if there is room.
+    hostname: str = ""
 
 
 class LeaseRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
@@ -350,6 +352,17 @@ class BlockerDoc(msgspec.Struct, kw_only=True):
     ends: SpreadDoc | None = None
 
 
+class MoveDoc(msgspec.Struct, kw_only=True):
+    """A lease that would have to move for a request to fit; the pool moves nobody."""
+
+    lease_id: str
+    mine: bool
+    compute_milli: int
+    #: Names of the device that it has a share of, and of one that has room for it.
+    from_device: str
+    to_device: str
+
+
 class WhyDoc(msgspec.Struct, kw_only=True):
     """Why a lease is as it is: what it waits for, who is in its way, and for how long, probably."""
 
@@ -376,6 +389,10 @@ class WhyDoc(msgspec.Struct, kw_only=True):
     estimates_right: int = 0
     #: What of it would be granted now; empty when nothing would.
     would_fit: str = ""
+    #: Names of the devices that are kept for who is first in line for such devices.
+    kept: list[str] = []
+    #: Leases whose move would make room for it: a proposal to the people concerned.
+    moves: list[MoveDoc] = []
 
 
 class QuiescedDoc(msgspec.Struct, kw_only=True):

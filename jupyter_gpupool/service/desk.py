@@ -304,7 +304,8 @@ def _is_ended(lease: Lease) -> bool:
 
 def _holder(who: Principal, wanted: LeaseRequest) -> Holder:
     """Take the kernel from the token, never from the body."""
-    label = validate.label(wanted.holder.label)
+    label, hostname = validate.label(wanted.holder.label), wanted.holder.hostname
     if who.kernel_id:
-        return Holder(key=who.kernel_id, kernel_id=who.kernel_id, label=label, restartable=True)
-    return Holder(key=wanted.holder.key or secrets.token_hex(8), label=label)
+        key = who.kernel_id
+        return Holder(key=key, kernel_id=key, label=label, restartable=True, hostname=hostname)
+    return Holder(key=wanted.holder.key or secrets.token_hex(8), label=label, hostname=hostname)

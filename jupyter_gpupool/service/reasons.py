@@ -6,11 +6,12 @@ nothing.
 
 from __future__ import annotations
 
+from jupyter_gpupool.core.defragment import Move
 from jupyter_gpupool.core.errors import UnknownLease
 from jupyter_gpupool.core.estimates import Spread
 from jupyter_gpupool.core.leases import Lease
 from jupyter_gpupool.core.why import Blocker
-from jupyter_gpupool.protocol.documents import BlockerDoc, SpreadDoc, WhyDoc
+from jupyter_gpupool.protocol.documents import BlockerDoc, MoveDoc, SpreadDoc, WhyDoc
 from jupyter_gpupool.service.auth import Principal
 from jupyter_gpupool.service.host import PoolHost
 from jupyter_gpupool.service.lease_views import LeaseViews, seconds
@@ -51,18 +52,35 @@ def why_doc(host: PoolHost, views: LeaseViews, lease: Lease, who: Principal, now
         estimates_made=made,
         estimates_right=right,
         would_fit=why.would_fit,
+        kept=[_name(host, it) for it in why.kept],
+        moves=[_move(host, views, it, who) for it in why.moves],
+    )
+
+
+def _name(host: PoolHost, device_id: str) -> str:
+    device = host.pool.device(device_id)
+    return device.name if device is not None else device_id
+
+
+def _move(host: PoolHost, views: LeaseViews, move: Move, who: Principal) -> MoveDoc:
+    lease, mine = move.lease, who.may_touch(move.lease)
+    return MoveDoc(
+        lease_id=lease.id if mine else views.opaque(lease.id),
+        mine=mine,
+        compute_milli=lease.shares[0].compute_milli,
+        from_device=_name(host, move.from_id),
+        to_device=_name(host, move.to_id),
     )
 
 
 def _blocker(host: PoolHost, views: LeaseViews, blocker: Blocker, who: Principal, now_ms: int) -> BlockerDoc:
     lease, mine = blocker.lease, who.may_touch(blocker.lease)
-    devices = [(it, host.pool.device(it)) for it in blocker.device_ids]
     return BlockerDoc(
         lease_id=lease.id if mine else views.opaque(lease.id),
         mine=mine,
         state=lease.state,
         compute_milli=lease.shares[0].compute_milli,
-        devices=[device.name if device is not None else device_id for device_id, device in devices],
+        devices=[_name(host, it) for it in blocker.device_ids],
         held_seconds=seconds(now_ms - (lease.granted_ms or now_ms)),
         ends=_spread(blocker.end, now_ms),
     )

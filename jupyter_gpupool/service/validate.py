@@ -57,6 +57,7 @@ def lease_request(wanted: LeaseRequest) -> LeaseRequest:
     _text("device", wanted.device)
     _text("model", wanted.model)
     _text("holder.key", wanted.holder.key)
+    _text("holder.hostname", wanted.holder.hostname)
     _duration("wait_seconds", wanted.wait_seconds, least=0.0)
     _duration("hold_seconds", wanted.hold_seconds, least=0.001)
     return wanted

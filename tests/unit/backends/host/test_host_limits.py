@@ -122,7 +122,8 @@ def test_what_a_holder_asked_for_is_not_counted_as_used_without_a_lease(child: C
     assert load(attachment).cores_milli == 700
     assert "0.70" in _docs(attachment)[Resource.HOST_COMPUTE].limit
     used = node.host.watch(attachment).host_memory_bytes
-    assert used is not None and used >= 64 * 2**20
+    assert used is not None
+    assert used >= 64 * 2**20
     assert node.cpu.limits.neighbours.used_bytes() == used
     attachment = node.host.resize(attachment, 1.0)
     assert load(attachment).cores_milli == 700
