@@ -153,7 +153,7 @@ class Job:
     def memory(self, writer: Writer, table: RootTable, details: Details, ticker: Ticker) -> None:
         """Write the memory that the objects look at."""
         memories, offsets = table.merge()
-        ticker.total_bytes = sum(one.nbytes for one in (*memories, *details.stream))
+        ticker.total_bytes = sum(one.nbytes for one in memories) + sum(one.nbytes for one in details.stream)
         details.roots.extend(_written(one, writer) for one in memories)
         details.offsets.extend(offsets)
 

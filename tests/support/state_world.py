@@ -113,7 +113,7 @@ def _done(order: dict[str, Any]) -> dict[str, Any]:
         run(order.get("before", "") + order.get("then", ""))
         options = order["options"]
         report = state.restore(state.Snapshot(store, store.find("it")), namespace, **options)
-        exec(compile(order["check"], "<check>", "exec", dont_inherit=True), namespace)
+        exec(compile(order["check"], "<check>", "exec", dont_inherit=True), namespace)  # noqa: S102 (a cell)
     ok = order["verb"] == "save" or bool(namespace.get("OK"))
     return {"ok": ok, "report": report.as_dict() if report is not None else {}}
 
@@ -128,7 +128,7 @@ def _plain() -> tuple[dict[str, Any], Any]:
     def run(cell: str) -> None:
         name = f"<cell {len(linecache.cache)}>"
         linecache.cache[name] = (len(cell), None, cell.splitlines(True), name)
-        exec(compile(cell, name, "exec", dont_inherit=True), namespace)
+        exec(compile(cell, name, "exec", dont_inherit=True), namespace)  # noqa: S102 (a cell)
 
     return namespace, run
 

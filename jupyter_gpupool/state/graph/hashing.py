@@ -1,4 +1,4 @@
-"""Values whose hash is code of their class: it needs their attributes, which a cycle may not have brought yet.
+"""Values whose hash is code of their class: it needs attributes, which a cycle may not have brought yet.
 
 Rules of this module: such a value gets its plain attributes as it is made; a set or dict that has such values
 as keys is made empty, and filled when every object is whole.

@@ -24,7 +24,7 @@ _OUTPUT = re.compile(r"_(\d+)")
 _MISSING = object()
 
 
-def users(namespace: dict[str, Any]) -> list[str]:
+def users(namespace: dict[Any, Any]) -> list[str]:
     """Return the names that are the user's, in their order."""
     host = known.shell()
     in_shell = host is not None and host.user_ns is namespace

@@ -34,6 +34,7 @@ _TRIES = 3
 How = Callable[[Any], Any]
 #: References to the dict of an object that nobody else knows, while it is counted.
 _OWN = 2
+_new_object: Any = vars(copyreg)["__newobj__"]
 
 
 def _PLAIN(value: Any) -> Any:  # noqa: N802 (stands for objects that the pickler knows best)
@@ -106,7 +107,8 @@ class Capture:
         self._hashed: set[type] = set()
         live = known.here(namespace)
         self._shells = shells
-        self._pickler: Any = (_InPython if slow else _Plain)(pieces, 5)
+        kind: Any = _InPython if slow else _Plain
+        self._pickler: Any = kind(pieces, 5)
         self._pickler.reducer_override = self._override()
         pieces.write(known.preamble([*live, *(type(one).__name__ for one in shells)]))
         self._pickler.memo = known.memo([*live.values(), *shells])
@@ -186,7 +188,7 @@ class Capture:
     def _shared(self, value: Any) -> Any:
         """Take a value apart whose dict somebody else knows."""
         state = value.__dict__
-        return guarded((copyreg.__newobj__, (type(value),), state, None, None, hashing.set_own_dict))
+        return guarded((_new_object, (type(value),), state, None, None, hashing.set_own_dict))
 
     def _singleton(self, value: Any, names: dict[int, tuple[str, str]]) -> Any:
         name = names.get(id(value))
@@ -233,7 +235,7 @@ def _reason(value: Any, error: Exception) -> str:
     return f"saving it failed: {reason_of(error)}"
 
 
-class _InPython(pickle._Pickler):  # type: ignore[misc,name-defined]
+class _InPython(pickle._Pickler):
     """The pickler of the standard library in Python: slower, and as deep as there is memory."""
 
     reducer_override: How

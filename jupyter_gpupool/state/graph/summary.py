@@ -11,7 +11,7 @@ from typing import Any
 from jupyter_gpupool.state.graph import lost
 
 _LONGEST = 60
-_SIZED = {
+_SIZED: dict[Any, str] = {
     list: "item",
     tuple: "item",
     dict: "key",
@@ -45,8 +45,8 @@ def _counted(number: int, what: str) -> str:
 
 def _shaped(value: Any, kind: type) -> str:
     """Describe an array, a tensor or a frame: libraries that answer at once."""
-    module = kind.__module__ if isinstance(kind.__module__, str) else ""
-    if module.partition(".")[0] not in ("numpy", "torch", "pandas"):
+    module: Any = kind.__module__
+    if not isinstance(module, str) or module.partition(".")[0] not in ("numpy", "torch", "pandas"):
         return ""
     shape = getattr(value, "shape", None)
     if not isinstance(shape, tuple) or not all(isinstance(size, int) for size in shape):

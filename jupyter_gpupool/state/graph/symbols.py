@@ -128,6 +128,9 @@ class Symbols:
         del self._stack[-number:]
         return taken
 
+    def drop(self, taken: list[Any]) -> None:
+        """Let go of what was taken."""
+
     def push(self, value: Any) -> None:
         """Put a value on the stack."""
         self._stack.append(value)
@@ -189,8 +192,8 @@ _STEPS: dict[str, Callable[[Symbols, Any], None]] = {
     "NEWOBJ": lambda symbols, _: symbols.push(Symbol("call", symbols.take(2))),
     "NEWOBJ_EX": lambda symbols, _: symbols.push(Symbol("call", symbols.take(3))),
     "BUILD": _state,
-    "POP": lambda symbols, _: symbols.take(1) and None,
-    "POP_MARK": lambda symbols, _: symbols.group() and None,
+    "POP": lambda symbols, _: symbols.drop(symbols.take(1)),
+    "POP_MARK": lambda symbols, _: symbols.drop(symbols.group()),
     "DUP": lambda symbols, _: symbols.push(symbols._stack[-1]),
     "STOP": lambda symbols, _: None,
 }

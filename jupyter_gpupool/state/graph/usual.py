@@ -48,7 +48,7 @@ def is_trusted(kind: type) -> bool:
 
 
 def is_plain_object(kind: type) -> bool:
-    """Tell whether instances of a class are attributes in a dict, and nothing of it runs when they are made."""
+    """Tell whether instances of a class are attributes in a dict, and no code of it runs to make them."""
     if (
         kind in copyreg.dispatch_table
         or kind.__itemsize__
@@ -87,7 +87,8 @@ def guarded(reduced: Reduced) -> Reduced:
 
 
 def _module_with(value: Any, name: str) -> str | None:
-    for module in list(sys.modules.values()):
+    modules: list[Any] = list(sys.modules.values())
+    for module in modules:
         if isinstance(module, ModuleType) and vars(module).get(name) is value:
             return module.__name__
     return None
@@ -108,8 +109,9 @@ class Singletons:
 
 
 def _instances(kind: type) -> dict[int, tuple[str, str]]:
-    module = sys.modules.get(kind.__module__) if isinstance(kind.__module__, str) else None
-    if module is None or not is_importable(kind.__module__) or kind.__module__ == "builtins":
+    of: Any = kind.__module__
+    module = sys.modules.get(of) if isinstance(of, str) and of != "builtins" else None
+    if module is None or not is_importable(of):
         return {}
     items = list(getattr(module, "__dict__", {}).items())
     return {id(item): (kind.__module__, name) for name, item in items if type(item) is kind}

@@ -7,6 +7,7 @@ what it holds afterwards: its methods refer to it. What it holds is set as it wa
 from __future__ import annotations
 
 import abc
+from importlib import import_module
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any, Generic
 
@@ -17,6 +18,7 @@ from jupyter_gpupool.state.graph.loading import current
 from jupyter_gpupool.state.graph.naming import reason_of
 from jupyter_gpupool.state.recipes.registry import Recipe, Reduced
 
+_abc: Any = import_module("_abc")
 #: What belongs to the class as it was made, and is made again with it.
 _OF_ITSELF = frozenset(
     {"__dict__", "__weakref__", "__module__", "__qualname__", "__doc__", "_abc_impl", "__slotnames__"}
@@ -24,8 +26,9 @@ _OF_ITSELF = frozenset(
 
 
 def _class(value: type, capturing: Capturing) -> Reduced | None:
-    if value in (type(None), type(NotImplemented), type(...)):
-        return type, ({type(None): None, type(NotImplemented): NotImplemented}.get(value, ...),)
+    for single in (None, NotImplemented, ...):
+        if value is type(single):
+            return type, (single,)
     if is_by_name(value):
         return None
     if not value.__flags__ & (1 << 9):  # Py_TPFLAGS_HEAPTYPE: written in Python, or by type()
@@ -87,9 +90,7 @@ def abc_registry(value: type) -> list[Any]:
     """Return weak references to classes that were registered with an abstract one."""
     if "_abc_impl" not in vars(value):
         return []
-    import _abc
-
-    found: set[Any] = _abc._get_dump(value)[0]  # type: ignore[attr-defined]
+    found: set[Any] = _abc._get_dump(value)[0]
     return list(found)
 
 
@@ -118,7 +119,7 @@ def make_class(metaclass: type, name: str, bases: tuple[type, ...], basics: dict
                 return current().lost_class(name, reason)
         made = _bare(metaclass, name, bases, basics)
         if issubclass(metaclass, abc.ABCMeta):
-            _begin_abc(made)
+            _abc._abc_init(made)
         return made
     except MemoryError:
         raise
@@ -131,19 +132,13 @@ def _bare(metaclass: type, name: str, bases: tuple[type, ...], basics: dict[str,
     if not told:
         return type.__new__(metaclass, name, bases, basics)
     for quiet in (_Quiet, _QuietWithDict):
-        made = type.__new__(metaclass, name, (quiet, *bases), dict(basics))
+        made: Any = type.__new__(metaclass, name, (quiet, *bases), dict(basics))
         try:
             made.__bases__ = bases
         except TypeError:  # another layout
             continue
         return made
     raise TypeError("its bases cannot be kept from being told of it")
-
-
-def _begin_abc(made: Any) -> None:
-    import _abc
-
-    _abc._abc_init(made)  # type: ignore[attr-defined]
 
 
 def fill_class(made: Any, state: tuple[dict[str, Any], list[type]]) -> None:
@@ -154,11 +149,9 @@ def fill_class(made: Any, state: tuple[dict[str, Any], list[type]]) -> None:
     for name, item in attributes.items():
         type.__setattr__(made, name, item)
     if "_abc_impl" in vars(made):
-        import _abc
-
         for kind in registered:
             if not lost.is_lost(kind):
-                _abc._abc_register(made, kind)  # type: ignore[attr-defined]
+                _abc._abc_register(made, kind)
 
 
 def is_from_notebook(kind: type) -> bool:

@@ -138,29 +138,53 @@ def _code(value: CodeType, capturing: Capturing) -> Reduced:
         written = marshal.dumps(value, 2)  # without references: the same code gives the same bytes
     except ValueError:
         written = marshal.dumps(value)
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    return make_code, (written, version, value.co_filename, _source(value.co_filename, capturing))
+    source = _source(value.co_filename, capturing)
+    place = (value.co_filename, source, value.co_firstlineno, value.co_name)
+    return make_code, (written, _version(), *place)
+
+
+def _version() -> str:
+    return f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def _source(filename: str, capturing: Capturing) -> str | None:
     """Return the text of a cell, once for all that was written in it; None for a file on the disk."""
     known = capturing.notes.setdefault("sources", {})
     if filename not in known:
-        cached = linecache.cache.get(filename)
+        cached: Any = linecache.cache.get(filename)
         is_cell = cached is not None and len(cached) > 1 and cached[1] is None
-        known[filename] = "".join(cached[2]) if cached is not None and is_cell else None
+        known[filename] = "".join(cached[2]) if is_cell else None
     text: str | None = known[filename]
     return text
 
 
-def make_code(written: bytes, version: str, filename: str, source: str | None) -> CodeType:
+def make_code(
+    written: bytes, version: str, filename: str, source: str | None, line: int, name: str
+) -> CodeType:
     """Make a code object; by another Python it is compiled again from its cell."""
     if source is not None and filename not in linecache.cache:
         linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
-    if version == f"{sys.version_info.major}.{sys.version_info.minor}":
+    if version == _version():
         code: CodeType = marshal.loads(written)  # noqa: S302 (checked: the snapshot is signed)
         return code
-    raise ImportError(f"it was compiled by Python {version}, and its source was not saved")
+    if source is None:
+        raise ImportError(f"it was compiled by Python {version}, and its source was not saved")
+    found = _inside(compile(source, filename, "exec", dont_inherit=True), line, name)
+    if found is None:
+        raise ImportError(f"it was compiled by Python {version}, and is not found in its cell again")
+    return found
+
+
+def _inside(code: CodeType, line: int, name: str) -> CodeType | None:
+    """Find the code of a function in that of the cell it was written in."""
+    for constant in code.co_consts:
+        if not isinstance(constant, CodeType):
+            continue
+        is_it = constant.co_firstlineno == line and constant.co_name == name
+        found = constant if is_it else _inside(constant, line, name)
+        if found is not None:
+            return found
+    return None
 
 
 def _method(value: Any, capturing: Capturing) -> Reduced:
@@ -168,7 +192,7 @@ def _method(value: Any, capturing: Capturing) -> Reduced:
 
 
 def _builtin(value: Any, capturing: Capturing) -> Reduced | None:
-    owner = value.__self__
+    owner: Any = value.__self__
     if owner is None or isinstance(owner, ModuleType):
         if is_named(value, value.__module__, value.__qualname__):
             return None

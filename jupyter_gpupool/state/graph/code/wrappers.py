@@ -97,9 +97,9 @@ def _member(value: enum.Enum, capturing: Capturing) -> Reduced | None:
     if is_by_name(kind):
         return None
     base = getattr(kind, "_member_type_", object)
-    _, (_, *arguments), *rest = object.__reduce_ex__(value, 4)
-    state = rest[0] if rest else None
-    return make_member, (base, kind, *arguments), state, None, None, set_dict
+    reduced: Any = object.__reduce_ex__(value, 4)
+    state = reduced[2] if len(reduced) > 2 else None
+    return make_member, (base, kind, *reduced[1][1:]), state, None, None, set_dict
 
 
 def make_member(base: Any, kind: type, *arguments: Any) -> Any:

@@ -16,9 +16,11 @@ def test_a_difference_names_what_was_added_removed_and_changed() -> None:
     trip = Trip(CELL)
     trip.before.run("a.append(2); del n; new = 1; alone['k'].append(3)")
     found = state.diff(trip.snapshot, trip.before.save(trip.store, "later"))
-    assert [one.name for one in found.added] == ["new"] and [one.name for one in found.removed] == ["n"]
+    assert [one.name for one in found.added] == ["new"]
+    assert [one.name for one in found.removed] == ["n"]
     assert sorted(then.name for then, _ in found.changed) == ["a", "alone", "b"]
-    assert "+ new" in found.text() and "~ alone" in found.text()
+    assert "+ new" in found.text()
+    assert "~ alone" in found.text()
 
 
 def test_what_did_not_change_is_the_same_wherever_it_lies_in_the_stream() -> None:
@@ -33,7 +35,9 @@ def test_what_did_not_change_is_the_same_wherever_it_lies_in_the_stream() -> Non
 def test_a_restored_namespace_is_the_same_in_its_next_snapshot() -> None:
     trip = Trip(CELL)
     found = state.diff(trip.snapshot, trip.after.save(trip.store, "after"))
-    assert not found.changed and not found.added and len(found.same) == 8
+    assert not found.changed
+    assert not found.added
+    assert len(found.same) == 8
 
 
 def test_looking_into_a_snapshot_runs_nothing_of_it() -> None:
@@ -48,7 +52,8 @@ def test_looking_into_a_snapshot_runs_nothing_of_it() -> None:
     looked = state.inspect(kernel.save(trip.store))
     assert [variable.name for variable in looked.variables] == ["os", "decimal", "Trap", "f", "t", "d"]
     assert {"builtins.print", "decimal.Decimal", "os"} <= set(looked.imports)
-    assert "f" in looked.functions and any("return x + 1" in text for text in looked.sources.values())
+    assert "f" in looked.functions
+    assert any("return x + 1" in text for text in looked.sources.values())
     assert looked.trusted
 
 
@@ -58,7 +63,9 @@ def test_a_staged_snapshot_holds_what_was_there_when_it_was_taken() -> None:
     trip.before.run("big[0] = 98; x.append(2)")
     snapshot, fresh = staged.write(), Kernel()
     fresh.restore(snapshot)
-    assert fresh["big"][0] == 97 and fresh["x"] == [1] and snapshot.manifest.automatic
+    assert fresh["big"][0] == 97
+    assert fresh["x"] == [1]
+    assert snapshot.manifest.automatic
     thrown = state.stage(trip.before.namespace, store=trip.store, name="thrown")
     thrown.discard()
     assert "thrown" not in [manifest.name for manifest in trip.store.list()]

@@ -27,8 +27,10 @@ def test_names_made_since_go_and_deleted_ones_come_back() -> None:
     trip = Trip("x = 1; y = 2")
     trip.before.run("del x; z = 3; y = 5")
     report = trip.before.restore(trip.snapshot)
-    assert trip.before.eval("(x, y)") == (1, 2) and "z" not in trip.before.namespace
-    assert report.removed == ["z"] and report.names == ["x", "y"]
+    assert trip.before.eval("(x, y)") == (1, 2)
+    assert "z" not in trip.before.namespace
+    assert report.removed == ["z"]
+    assert report.names == ["x", "y"]
 
 
 def test_only_some_names_leave_the_others_alone() -> None:
@@ -48,15 +50,18 @@ def test_under_a_prefix_functions_see_what_came_with_them() -> None:
     trip.before.run("k = 10")
     report = trip.before.restore(trip.snapshot, prefix="old_")
     assert trip.before.eval("(old_f(), old_f(), f(), k, old_k)") == (2, 3, 11, 11, 1)
-    assert report.names == ["old_k", "old_f"] and not report.removed
+    assert report.names == ["old_k", "old_f"]
+    assert not report.removed
 
 
 def test_a_snapshot_of_some_names_removes_none() -> None:
     trip = Trip("a = 1; b = 2; my_password = 'x'")
     snapshot = trip.before.save(trip.store, "some", only=["a"])
     trip.before.run("a = 5; c = 3")
-    assert trip.before.restore(snapshot).removed == [] and trip.before.eval("(a, b, c)") == (1, 2, 3)
-    assert "my_password" not in trip.after.namespace and trip.paths("left_out") == ["my_password"]
+    assert trip.before.restore(snapshot).removed == []
+    assert trip.before.eval("(a, b, c)") == (1, 2, 3)
+    assert "my_password" not in trip.after.namespace
+    assert trip.paths("left_out") == ["my_password"]
 
 
 @pytest.mark.parametrize("error", ["KeyboardInterrupt()", "MemoryError()", "SystemExit(3)"])
@@ -138,7 +143,8 @@ def test_versions_that_differ_are_said_and_another_python_is_refused() -> None:
 
     other = msgspec.structs.replace(manifest.environment, packages={"msgspec": "0.0.1", "no_such": "1"})
     said = packages.check(msgspec.structs.replace(manifest, environment=other))
-    assert any("msgspec 0.0.1" in line for line in said) and any("not installed" in line for line in said)
+    assert any("msgspec 0.0.1" in line for line in said)
+    assert any("not installed" in line for line in said)
     old = msgspec.structs.replace(manifest.environment, python="2.7.18")
     with pytest.raises(IncompatibleSnapshot, match=r"2\.7\.18"):
         packages.check(msgspec.structs.replace(manifest, environment=old))
