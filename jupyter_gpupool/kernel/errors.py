@@ -51,3 +51,9 @@ class NotHolder(HolderError):
     """Raised in a forked child that uses its parent's lease. Only the process that asked may change it."""
 
     code = "not_holder"
+
+
+class CellFailed(HolderError):
+    """Raised when a cell that was run again failed. Its own error is shown above."""
+
+    code = "cell_failed"

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jupyter_gpupool.core.errors import InvalidValue
+from jupyter_gpupool.kernel.errors import CellFailed
 
 
 def defining_cell(inputs: Sequence[str], name: str) -> int | None:
@@ -30,12 +31,11 @@ def _binds(source: str, name: str) -> bool:
     if not (symbol.is_assigned() or symbol.is_imported()):
         return False
     changed = [node.target for node in ast.walk(tree) if isinstance(node, ast.AugAssign)]
-    stored = [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
-    ]
-    return not stored or any(node not in changed for node in stored)
+    named = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == name]
+    if any(isinstance(node.ctx, ast.Store) and node not in changed for node in named):
+        return True
+    # an import or a definition; to be deleted, or changed in place, counts as being assigned, too
+    return all(isinstance(node.ctx, ast.Load) for node in named)
 
 
 def rerun(shell: Any, name: str) -> None:
@@ -45,6 +45,8 @@ def rerun(shell: Any, name: str) -> None:
     ------
     InvalidValue
         If this shell knows of none.
+    CellFailed
+        If it fails; its own error has been shown then.
     """
     inputs = [] if shell is None else list(shell.history_manager.input_hist_parsed)
     number = defining_cell(inputs[:-1], name)
@@ -54,4 +56,5 @@ def rerun(shell: Any, name: str) -> None:
         )
     source = inputs[number]
     print(f"Running In[{number}] again, which made “{name}”:\n\n{source.rstrip()}\n")  # noqa: T201 - it is shown
-    shell.run_cell(source, store_history=False).raise_error()
+    if not shell.run_cell(source, store_history=False).success:
+        raise CellFailed(f"In[{number}] failed when it was run again; its error is above.")

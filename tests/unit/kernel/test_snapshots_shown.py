@@ -9,9 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
+from IPython.core.error import UsageError
 
 from jupyter_gpupool.core.errors import InvalidValue
-from jupyter_gpupool.kernel.commands import HelpShown, UsageError, parse_line
+from jupyter_gpupool.kernel.commands import HelpShown, parse_line
 from jupyter_gpupool.kernel.snapshots import index, keys, leftovers, show, words
 from jupyter_gpupool.kernel.snapshots.api import _devices
 from jupyter_gpupool.kernel.snapshots.engine import chosen
@@ -280,6 +281,8 @@ def test_progress_is_shown_after_a_second_and_not_too_often() -> None:
         (["", "def g(): pass", "[g for g in 'ab']"], 1),
         (["", "for g in range(3): pass", "h.g = 1", "!broken g ="], 1),
         (["", "with open('x') as g: pass"], 1),
+        (["", "g = 1", "print(g)\ndel g"], 1),
+        (["", "class g: pass", "g.x = 1"], 1),
         (["", "print(g)"], None),
         ([""], None),
     ],
