@@ -12,12 +12,13 @@ import errno
 import os
 import secrets
 import stat
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from jupyter_gpupool.state.errors import StoreFull, StoreUnavailable
 from jupyter_gpupool.state.store.files import Bytes, Held, Listed
@@ -129,9 +130,14 @@ class LocalSink:
 
 def _begin_to_sync(fd: int, offset: int, nbytes: int) -> None:
     """Set the disk to work; nothing depends on it."""
-    call = getattr(ctypes.CDLL(None), "sync_file_range", None)
+    call = _system_call("sync_file_range")
     if call is not None:
         call(fd, ctypes.c_int64(offset), ctypes.c_int64(nbytes), _SYNC_WRITE)
+
+
+def _system_call(name: str) -> Any:
+    """Return a function of Linux that Python has no name for; None elsewhere."""
+    return getattr(ctypes.CDLL(None), name, None) if sys.platform == "linux" else None
 
 
 def sync_directory(path: Path) -> None:
@@ -236,7 +242,7 @@ class LocalFiles:
     def punch(self, path: str, ranges: list[tuple[int, int]]) -> bool:
         """Give ranges of a file back to the disk, unless somebody has it mapped."""
         fcntl = _fcntl()
-        call = getattr(ctypes.CDLL(None), "fallocate", None)
+        call = _system_call("fallocate")
         if fcntl is None or call is None:
             return False
         with translated(self.address):

@@ -260,3 +260,29 @@ def test_a_thousand_snapshots_are_listed_from_one_file(tmp_path: Path) -> None:
     assert len(cold.list()) == 299
     assert cold.damaged() == {}
     assert cold.find("299").name == "299"
+
+
+@pytest.mark.parametrize("kind", ["directory", "no holes", "memory"])
+def test_any_order_of_saving_forgetting_and_collecting_keeps_the_rest(tmp_path: Path, kind: str) -> None:
+    chance = random.Random(kind)
+    made = {"directory": LocalFiles, "no holes": NoHoles}.get(kind)
+    store = Store(made(tmp_path), owner="ann", keys=[KEY]) if made else memory_store()
+    data = [bytearray(chance.randbytes(size)) for size in (2 * CHUNK, CHUNK + 5, 3000, 90_000)]
+    kept: dict[str, list[bytes]] = {}
+    for number in range(40):
+        changed = chance.choice(data)
+        changed[chance.randrange(len(changed))] ^= 1
+        chosen = chance.sample(data, chance.randint(0, 4))
+        name = f"state {number}"
+        save(store, name.encode(), *chosen, name=name)
+        kept[name] = [bytes(each) for each in chosen]
+        if chance.random() < 0.6:
+            gone = chance.choice(list(kept))
+            store.forget(gone)
+            del kept[gone]
+        if chance.random() < 0.3:
+            assert store.gc().reason == ""
+        if made and chance.random() < 0.3:
+            store = Store(made(tmp_path), owner="ann", keys=[KEY])
+    assert {name: load(store, name)[1] for name in kept} == kept
+    assert store.verify() == []
