@@ -221,8 +221,7 @@ class PlacementIndex:
                 heappush(view.heap, entry)
 
     def _entry(self, ask: Ask, view: _View, room: Room) -> tuple[int, int, Room] | None:
-        rank = self._first(room)
-        if rank is None or not self._able(ask, room):
+        if not self._able(ask, room) or (rank := self._first(room)) is None:
             return None
         scored = view.scores.get(room)
         if scored is None:
