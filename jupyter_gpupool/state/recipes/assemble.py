@@ -25,6 +25,7 @@ from jupyter_gpupool.state.recipes import (
     small,
     stepping,
     temporary,
+    threads,
     users,
     weakrefs,
 )
@@ -48,6 +49,7 @@ _OURS: tuple[tuple[Recipe, ...], ...] = (
     small.RECIPES,
     stepping.RECIPES,
     temporary.RECIPES,
+    threads.RECIPES,
     weakrefs.RECIPES,
 )
 

@@ -23,7 +23,6 @@ HOPELESS: tuple[tuple[str, str, str, str], ...] = (
     ("types", "AsyncGeneratorType", "an asynchronous generator cannot be saved", _LIST),
     ("types", "FrameType", "a frame of a running function cannot be saved", ""),
     ("types", "TracebackType", "a traceback refers to frames that are gone after a restore", ""),
-    ("threading", "Thread", "a thread runs in its process only", _THREAD),
     ("_thread", "_ThreadHandle", "a thread runs in its process only", _THREAD),
     (
         "multiprocessing.process",
@@ -67,7 +66,6 @@ HOPELESS: tuple[tuple[str, str, str, str], ...] = (
         "Keep what it read.",
     ),
     ("select", "epoll", "it watches open files of its process", _AGAIN),
-    ("select", "poll", "it watches open files of its process", _AGAIN),
     ("selectors", "BaseSelector", "it watches open files of its process", _AGAIN),
     ("socketserver", "BaseServer", "a server listens on a socket, which cannot be saved", _THREAD),
     (
@@ -100,8 +98,6 @@ HOPELESS: tuple[tuple[str, str, str, str], ...] = (
         "a hash in the middle of its data cannot be read back",
         "Keep the data, or its digest.",
     ),
-    ("zlib", "Compress", "a compressor in the middle of its data cannot be read back", _AGAIN),
-    ("zlib", "Decompress", "a decompressor in the middle of its data cannot be read back", _AGAIN),
     ("_bz2", "BZ2Compressor", "a compressor in the middle of its data cannot be read back", _AGAIN),
     ("_bz2", "BZ2Decompressor", "a decompressor in the middle of its data cannot be read back", _AGAIN),
     ("_lzma", "LZMACompressor", "a compressor in the middle of its data cannot be read back", _AGAIN),
@@ -112,7 +108,6 @@ HOPELESS: tuple[tuple[str, str, str, str], ...] = (
         "a reader in the middle of its file cannot be read back",
         "Read the rows into a list.",
     ),
-    ("posix", "ScandirIterator", "it holds a directory open", "Keep a list of the entries."),
     (
         "asyncio.tasks",
         "Task",

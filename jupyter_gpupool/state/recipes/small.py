@@ -61,6 +61,21 @@ def make_writer(write: Any, dialect: Any) -> Any:
     return csv.writer(SimpleNamespace(write=write), dialect)
 
 
+def _reader(value: Any, capturing: Capturing) -> Reduced:
+    lines = next((held for held in gc.get_referents(value) if hasattr(type(held), "__next__")), None)
+    if lines is None:
+        return capturing.lose(value, "this Python does not show what it reads", "Read the rows into a list.")
+    return make_reader, (lines, value.dialect, value.line_num)
+
+
+def make_reader(lines: Any, dialect: Any, number: int) -> Any:
+    """Make a reader of rows that has read so many lines."""
+    reader = csv.reader(itertools.chain(itertools.repeat("", number), lines) if number else lines, dialect)
+    for _ in range(number):
+        next(reader)
+    return reader
+
+
 def _dialect(value: Any, capturing: Capturing) -> Reduced:
     return make_dialect, ({name: getattr(value, name) for name in _DIALECT},)
 
@@ -87,6 +102,7 @@ def _program(value: Any, capturing: Capturing) -> Reduced:
 RECIPES = (
     recipe_for(re.Match, _match),
     recipe_for(type(csv.writer(SimpleNamespace(write=str))), _writer),
+    recipe_for(type(csv.reader([])), _reader),
     recipe_for(type(csv.reader([]).dialect), _dialect),
     recipe_for(decimal.Context, _context),
     Recipe(module="subprocess", qualname="Popen", reduce=_program, subclasses=True),

@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import types
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -112,6 +113,39 @@ def test_a_writer_of_rows_writes_to_the_restored_file() -> None:
     made, file = trip((writer, file))
     made.writerow({"a": 1, "b": 2})
     assert file.getvalue() == "a;b\r\n1;2\r\n"
+
+
+def test_a_reader_of_rows_reads_on_in_the_restored_file(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text('a;b\n1;"x\ny"\n3;4\n')
+    with path.open(newline="") as file:
+        reader = csv.reader(file, delimiter=";")
+        assert [next(reader), next(reader)] == [["a", "b"], ["1", "x\ny"]]
+        made, again = trip((reader, file))
+        with again:
+            assert (made.line_num, next(made), made.line_num) == (3, ["3", "4"], 4)
+        assert next(reader) == ["3", "4"]
+
+
+def test_threads_come_back_unless_they_run() -> None:
+    go = threading.Event()
+    ended, runs = threading.Thread(target=bool), threading.Thread(target=go.wait, args=(30,))
+    waits = threading.Thread(target=go.set, name="waits", daemon=True)
+    for thread in (ended, runs):
+        thread.start()
+    ended.join(10)
+    saved = save((ended, waits, threading.main_thread(), runs))
+    go.set()
+    runs.join(10)
+    made, begins, main, gone = saved.back()
+    assert not made.is_alive()
+    with pytest.raises(RuntimeError, match="once"):
+        made.start()
+    assert (begins.name, begins.daemon, begins.is_alive()) == ("waits", True, False)
+    begins.start()
+    begins.join(10)
+    assert main is threading.main_thread()
+    assert "its process only" in gone.reason
 
 
 def test_the_context_of_decimals_stays_the_one_in_force() -> None:
