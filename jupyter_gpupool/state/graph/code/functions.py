@@ -192,14 +192,14 @@ def _method(value: Any, capturing: Capturing) -> Reduced:
 
 
 def _builtin(value: Any, capturing: Capturing) -> Reduced | None:
-    owner: Any = value.__self__
+    owner, name = value.__self__, value.__name__
     if owner is None or isinstance(owner, ModuleType):
         if is_named(value, value.__module__, value.__qualname__):
             return None
-        if owner is not None and getattr(owner, value.__name__, None) is value:
-            return getattr, (owner, value.__name__)
+        if owner is not None and getattr(owner, name, None) is value:
+            return getattr, (owner, name)
         return capturing.lose(value, "it is a function of C that no module names")
-    return getattr, (owner, value.__name__)
+    return getattr, (owner, name)
 
 
 RECIPES = (
