@@ -255,7 +255,22 @@ def make_closed_text(kind: type, name: Any, mode: str, how: tuple[Any, ...]) -> 
     return file
 
 
+def _in_memory(value: Any, capturing: Capturing) -> Reduced | None:
+    if not value.closed:
+        return None
+    return make_closed_memory, (type(value),), extra(value), None, None, set_attributes
+
+
+def make_closed_memory(kind: type) -> Any:
+    """Make a file in memory that is closed already."""
+    file = kind()
+    file.close()
+    return file
+
+
 RECIPES = (
+    Recipe(module="_io", qualname="BytesIO", reduce=_in_memory, subclasses=True, regardless=True),
+    Recipe(module="_io", qualname="StringIO", reduce=_in_memory, subclasses=True, regardless=True),
     Recipe(module="_io", qualname="FileIO", reduce=_raw, subclasses=True, regardless=True),
     Recipe(module="_io", qualname="BufferedReader", reduce=_buffered, subclasses=True, regardless=True),
     Recipe(module="_io", qualname="BufferedWriter", reduce=_buffered, subclasses=True, regardless=True),

@@ -5,11 +5,13 @@ Rule of this module: what is made is checked to be what was saved, or it is lost
 
 from __future__ import annotations
 
+import contextvars
 import csv
 import decimal
 import gc
 import itertools
 import re
+import struct
 from types import SimpleNamespace
 from typing import Any
 
@@ -92,6 +94,20 @@ def _context(value: decimal.Context, capturing: Capturing) -> Reduced | None:
     return None if shared is None else (named, ("decimal", shared))
 
 
+def _struct(value: struct.Struct, capturing: Capturing) -> Reduced:
+    return type(value), (value.format,)
+
+
+def _variables(value: contextvars.Context, capturing: Capturing) -> Reduced:
+    return contextvars.Context, (), list(value.items()), None, None, fill_context
+
+
+def fill_context(value: contextvars.Context, items: list[tuple[contextvars.ContextVar[Any], Any]]) -> None:
+    """Set variables inside a context."""
+    for variable, held in items:
+        value.run(variable.set, held)
+
+
 def _program(value: Any, capturing: Capturing) -> Reduced:
     if value.poll() is None:
         reason = "a running program is not saved with the one that started it"
@@ -105,5 +121,7 @@ RECIPES = (
     recipe_for(type(csv.reader([])), _reader),
     recipe_for(type(csv.reader([]).dialect), _dialect),
     recipe_for(decimal.Context, _context),
+    recipe_for(struct.Struct, _struct),
+    recipe_for(contextvars.Context, _variables),
     Recipe(module="subprocess", qualname="Popen", reduce=_program, subclasses=True),
 )

@@ -10,8 +10,10 @@ import gzip
 import io
 import logging
 import lzma
+import os
 import random
 import re
+import struct
 import subprocess
 import sys
 import tempfile
@@ -146,6 +148,22 @@ def test_threads_come_back_unless_they_run() -> None:
     begins.join(10)
     assert main is threading.main_thread()
     assert "its process only" in gone.reason
+
+
+def test_what_everybody_shares_is_found_again_and_never_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_SECRET", "hunter2")
+    saved = save([os.environ, struct.Struct("<ii"), io.StringIO("x"), _closed(io.BytesIO(b"y"))])
+    assert b"hunter2" not in saved.content
+    environment, layout, text, closed = saved.back()
+    assert environment is os.environ
+    assert layout.size == 8
+    assert text.read() == "x"
+    assert closed.closed
+
+
+def _closed(file: io.BytesIO) -> io.BytesIO:
+    file.close()
+    return file
 
 
 def test_the_context_of_decimals_stays_the_one_in_force() -> None:
