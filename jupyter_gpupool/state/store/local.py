@@ -13,15 +13,14 @@ import os
 import secrets
 import stat
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NoReturn
 
 from jupyter_gpupool.state.errors import StoreFull, StoreUnavailable
 from jupyter_gpupool.state.store.files import Bytes, Held, Listed
+from jupyter_gpupool.state.store.locks import locked
 
 #: Ends the names of files that are not whole yet.
 PART = ".part"
@@ -29,8 +28,6 @@ PART = ".part"
 LOCK = "lock"
 #: The disk is set to work after this many bytes, so that the last sync has little to wait for.
 AHEAD_BYTES = 16 * 1024 * 1024
-#: How often somebody else's lock is looked at, seconds.
-LOOK_SECONDS = 0.02
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 #: `sync_file_range`: begin to write what is not being written yet.
 _SYNC_WRITE = 2
@@ -61,14 +58,6 @@ def translated(where: object, *, writing: bool = False) -> Iterator[None]:
         if isinstance(error, FileNotFoundError) and not writing:
             raise
         failed(error, where)
-
-
-def _fcntl() -> ModuleType | None:
-    try:
-        import fcntl
-    except ImportError:  # not on this platform
-        return None
-    return fcntl
 
 
 class LocalSource:
@@ -225,37 +214,23 @@ class LocalFiles:
     @contextmanager
     def lock(self, *, shared: bool, wait_seconds: float) -> Iterator[Held]:
         """Hold the store."""
-        fcntl = _fcntl()
-        if fcntl is None:
-            yield Held.NEVER
-            return
         with translated(self.address):
             fd = os.open(self._made(LOCK), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        try:
-            yield _take(fcntl, fd, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, wait_seconds)
-        finally:
-            # A child that was forked meanwhile has the file open too: closing alone would not give it back.
-            with contextlib.suppress(OSError):
-                fcntl.flock(fd, fcntl.LOCK_UN)
-            os.close(fd)
+        with locked(fd, shared=shared, wait_seconds=wait_seconds) as held:
+            yield held
 
     def punch(self, path: str, ranges: list[tuple[int, int]]) -> bool:
         """Give ranges of a file back to the disk, unless somebody has it mapped."""
-        fcntl = _fcntl()
         call = _system_call("fallocate")
-        if fcntl is None or call is None:
+        if call is None:
             return False
         with translated(self.address):
-            fd = os.open(self._root / path, os.O_RDWR)
-        try:
-            if _take(fcntl, fd, fcntl.LOCK_EX, 0.0) is not Held.YES:
-                return False
-            return all(
+            fd = os.open(self._root / path, os.O_RDWR | os.O_CLOEXEC)
+        with locked(fd, shared=False, wait_seconds=0.0) as held:
+            return held is Held.YES and all(
                 call(fd, _PUNCH_HOLE, ctypes.c_int64(offset), ctypes.c_int64(length)) == 0
                 for offset, length in ranges
             )
-        finally:
-            os.close(fd)
 
     def local_path(self, path: str) -> str | None:
         """Return where a file is on this machine."""
@@ -296,18 +271,3 @@ def _listed(entry: os.DirEntry[str]) -> Listed | None:
         return None
     used = getattr(status, "st_blocks", (status.st_size + 511) // 512) * 512
     return Listed(entry.name, status.st_size, used, status.st_mtime)
-
-
-def _take(fcntl: ModuleType, fd: int, kind: int, wait_seconds: float) -> Held:
-    deadline = time.monotonic() + wait_seconds
-    while True:
-        try:
-            fcntl.flock(fd, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                return Held.BUSY
-            time.sleep(LOOK_SECONDS)
-        except OSError:  # a file system without locks
-            return Held.NEVER
-        else:
-            return Held.YES

@@ -269,7 +269,7 @@ def test_any_order_of_saving_forgetting_and_collecting_keeps_the_rest(tmp_path: 
     store = Store(made(tmp_path), owner="ann", keys=[KEY]) if made else memory_store()
     data = [bytearray(chance.randbytes(size)) for size in (2 * CHUNK, CHUNK + 5, 3000, 90_000)]
     kept: dict[str, list[bytes]] = {}
-    for number in range(40):
+    for number in range(24):
         changed = chance.choice(data)
         changed[chance.randrange(len(changed))] ^= 1
         chosen = chance.sample(data, chance.randint(0, 4))
