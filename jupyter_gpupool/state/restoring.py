@@ -5,6 +5,7 @@ Rule of this module: whatever goes wrong is raised as `RestoreFailed`, and has c
 
 from __future__ import annotations
 
+import io
 import time
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
@@ -43,7 +44,6 @@ def put_back(
         _check_names(wish.only, details, snapshot)
         parts = Parts(wish.namespace, history)
         put = _put(reader, details, wish, ticker, _regions(reader, details, ticker, place, lazy), parts)
-    warnings += _afterwards(put)
     findings = _of(reader.manifest.findings, wish.only) + put.findings
     return Report(
         action="restore",
@@ -59,10 +59,30 @@ def put_back(
     )
 
 
+class _Watched:
+    """A stream that can be stopped wherever more of it is read."""
+
+    def __init__(self, stream: io.BufferedReader, tick: Callable[[], None]) -> None:
+        self._stream, self._tick = stream, tick
+        self.readline = stream.readline
+
+    def read(self, size: int = -1) -> bytes:
+        """Read some bytes."""
+        self._tick()
+        return self._stream.read(size)
+
+    def readinto(self, target: memoryview) -> int:
+        """Fill memory."""
+        self._tick()
+        return self._stream.readinto(target)
+
+
 def _put(reader: Reader, details: Details, wish: Wish, ticker: Ticker, regions: Regions, parts: Parts) -> Put:
     with reader.stream(details.stream) as stream:
         try:
-            return Putting(details, stream, regions, wish, parts.put, ticker.tick).run()
+            return Putting(
+                details, _Watched(stream, ticker.tick), regions, wish, parts.put, ticker.tick
+            ).run()
         except (StateError, KeyboardInterrupt):
             raise
         except MemoryError as error:
@@ -112,13 +132,3 @@ def _of(findings: list[Finding], only: Collection[str] | None) -> list[Finding]:
 
 def _each_once(findings: list[Finding]) -> list[Finding]:
     return list({(f.kind, f.path, f.reason): f for f in findings}.values())
-
-
-def _afterwards(put: Put) -> list[str]:
-    said = []
-    for work in put.after:
-        try:
-            work()
-        except Exception as error:
-            said.append(f"Something that was left to do after the restore failed: {reason_of(error)}.")
-    return said

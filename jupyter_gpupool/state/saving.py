@@ -70,7 +70,7 @@ class Job:
     ) -> None:
         self.namespace = namespace
         self._only, self._skip = only, skip
-        self._parts = Parts(namespace, history) if sections else None
+        self._parts = Parts(namespace, history) if sections and only is None else None
         self._begun = time.monotonic()
         every = names.users(namespace)
         self._names = names.chosen(every, only, skip)

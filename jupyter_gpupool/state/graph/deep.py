@@ -79,4 +79,11 @@ def _is_depth(error: BaseException) -> bool:
 def _in_thread(work: Callable[[], None]) -> None:
     thread = threading.Thread(target=contextvars.copy_context().run, args=(work,), daemon=True)
     thread.start()
-    thread.join()
+    interrupted: KeyboardInterrupt | None = None
+    while thread.is_alive():
+        try:
+            thread.join()
+        except KeyboardInterrupt as error:  # the limits belong to the thread until it has ended
+            interrupted = error
+    if interrupted is not None:
+        raise interrupted

@@ -7,11 +7,10 @@ before is changed here.
 from __future__ import annotations
 
 import gc
-import io
 import pickle
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from jupyter_gpupool.state.graph import known, lost
 from jupyter_gpupool.state.graph.code import modules
@@ -25,10 +24,23 @@ if TYPE_CHECKING:
 _OURS = "jupyter_gpupool.state."
 
 
+class Readable(Protocol):
+    """What the unpickler reads from."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Read some bytes."""
+
+    def readline(self) -> bytes:
+        """Read a line."""
+
+    def readinto(self, target: memoryview, /) -> int:
+        """Fill memory."""
+
+
 class _Unpickler(pickle.Unpickler):
     """Finds what the stream names; what is not there comes back as a lost class."""
 
-    def __init__(self, source: io.BufferedReader, restore: Restore) -> None:
+    def __init__(self, source: Readable, restore: Restore) -> None:
         super().__init__(source)
         self._restore = restore
 
@@ -65,7 +77,7 @@ class Restore:
         The stream.
     """
 
-    def __init__(self, namespace: dict[str, Any], regions: Regions, source: io.BufferedReader) -> None:
+    def __init__(self, namespace: dict[str, Any], regions: Regions, source: Readable) -> None:
         self.namespace = namespace
         self.regions = regions
         self.remarks: list[Remark] = []
@@ -114,6 +126,10 @@ class Restore:
     def afterwards(self, work: Callable[[], None]) -> None:
         """Do something when the namespace has the restored values."""
         self.after.append(work)
+
+    def let_go(self) -> None:
+        """Let go of everything that was made, so that only the namespace holds it."""
+        del self.load
 
     def finish(self, variables: dict[str, Any]) -> None:
         """Do what had to wait for all objects, and put markers where values are half made."""

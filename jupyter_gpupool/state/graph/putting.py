@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import builtins
 import gc
-import io
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from jupyter_gpupool.state.graph import hashing, lost, names, paths
-from jupyter_gpupool.state.graph.loader import Restore
+from jupyter_gpupool.state.graph.loader import Readable, Restore
 from jupyter_gpupool.state.graph.loading import LOADING
+from jupyter_gpupool.state.graph.naming import reason_of
 from jupyter_gpupool.state.graph.undo import Undo, change
 from jupyter_gpupool.state.memory.regions import Regions
-from jupyter_gpupool.state.model import Details, Finding
+from jupyter_gpupool.state.model import Details, Finding, FindingKind
 from jupyter_gpupool.state.process.section import Tell
 
 #: Puts a section of the process back; returns how that is taken back, if it can be.
@@ -57,7 +57,6 @@ class Put:
     removed: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
-    after: list[Callable[[], None]] = field(default_factory=list)
 
 
 class Putting:
@@ -82,7 +81,7 @@ class Putting:
     def __init__(
         self,
         details: Details,
-        stream: io.BufferedReader,
+        stream: Readable,
         regions: Regions,
         wish: Wish,
         put_section: PutSection,
@@ -108,10 +107,7 @@ class Putting:
         collecting = gc.isenabled()
         gc.disable()
         try:
-            values = self._load()
-            self._restore.finish(values)
-            done = self._swap(values)
-            self._put_sections(self._sections)
+            done = self._done()
         except BaseException:
             self._undo.undo()
             raise
@@ -119,9 +115,34 @@ class Putting:
             LOADING.reset(token)
             if collecting:
                 gc.enable()
-        done.findings = paths.findings(self._restore.remarks, values, list(values)) + self._found
-        done.after = self._restore.after
+        self._afterwards()
+        done.findings = self._findings()
         return done
+
+    def _done(self) -> Put:
+        values = self._load()
+        self._restore.finish(values)
+        done = self._swap(values)
+        self._put_sections(self._sections)
+        return done
+
+    def _afterwards(self) -> None:
+        """Do what is left to do now that nothing but the namespace holds what was restored."""
+        self._restore.let_go()
+        self._sections = []
+        for work in self._restore.after:
+            try:
+                work()
+            except Exception as error:
+                reason = f"something that was left to do failed: {reason_of(error)}"
+                self._restore.note(None, FindingKind.NOT_SAVED, reason)
+
+    def _findings(self) -> list[Finding]:
+        wish, live = self._wish, self._wish.namespace
+        every = [variable.name for variable in self._details.variables]
+        values = {name: live[wish.prefix + name] for name in every if wish.prefix + name in live}
+        found = paths.findings(self._restore.remarks, values, list(values)) + self._found
+        return [one for one in found if wish.only is None or one.variable in wish.only]
 
     def _load(self) -> dict[str, Any]:
         """Make all objects again; the live namespace has them on loan meanwhile."""

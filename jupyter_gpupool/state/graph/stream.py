@@ -7,6 +7,7 @@ the last object has been looked at.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import xxhash
@@ -37,10 +38,12 @@ class Pieces:
         Takes bytes into the store.
     held : bool
         Keep all in memory until `finish`, because writing would let other threads run.
+    tick : callable, optional
+        Called with every part of the stream; may raise to stop.
     """
 
-    def __init__(self, put: Put, *, held: bool = False) -> None:
-        self._put = put
+    def __init__(self, put: Put, *, held: bool = False, tick: Callable[[], object] | None = None) -> None:
+        self._put, self._tick = put, tick
         self._held = held
         self._waiting: list[bytes | bytearray | memoryview] = []
         self._open = bytearray()
@@ -50,6 +53,8 @@ class Pieces:
 
     def write(self, data: bytes | bytearray | memoryview) -> int:
         """Take a part of the stream."""
+        if self._tick is not None:
+            self._tick()
         length = len(data)
         self.nbytes += length
         self._hash.update(data)

@@ -62,7 +62,6 @@ class Taken:
     findings: list[Finding]
     stream_bytes: int = 0
     modules: set[str] = field(default_factory=set)
-    keep: list[Any] = field(default_factory=list)
 
 
 def is_definition(value: Any) -> bool:
@@ -128,7 +127,7 @@ class _Pass:
 
     def _once(self, slow: bool) -> Taken:
         with threads.one_moment() as alone, _no_collection():
-            pieces = Pieces(self._put, held=not alone)
+            pieces = Pieces(self._put, held=not alone, tick=None if self._tick is None else self._on)
             roots = RootTable()
             capture = Capture(
                 self._wanted.namespace,
@@ -153,8 +152,11 @@ class _Pass:
             findings=findings,
             stream_bytes=pieces.nbytes,
             modules=capture.modules(),
-            keep=[capture],
         )
+
+    def _on(self) -> None:
+        if self._tick is not None:
+            self._tick("")
 
     def _dump(self, capture: Capture, pieces: Pieces) -> list[Variable]:
         wanted, namespace = self._wanted, self._wanted.namespace
