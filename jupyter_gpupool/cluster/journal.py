@@ -32,7 +32,9 @@ from jupyter_gpupool.cluster.journal_file import (
 from jupyter_gpupool.cluster.journal_rows import (
     DEMAND,
     FORGET_SNAPSHOTS,
+    JUDGED,
     READ_DEMAND,
+    READ_JUDGED,
     READ_SNAPSHOT_KEY,
     READ_SNAPSHOTS,
     READ_STANDINGS,
@@ -361,6 +363,20 @@ class Journal:
             If it cannot be written; then nothing of it was.
         """
         self._write(_inserts(DEMAND, [demand_row(*row) for row in rows]))
+
+    def judged(self) -> str:
+        """Return whether the latest estimates of waits were right."""
+        return "".join(str(row[0]) for row in self._rows(READ_JUDGED))
+
+    def write_judged(self, judged: str) -> None:
+        """Write down whether the latest estimates of waits were right.
+
+        Raises
+        ------
+        JournalUnavailable
+            If it cannot be written.
+        """
+        self._write([(JUDGED, (judged,))])
 
     def _write(self, statements: Iterable[tuple[str, Sequence[object]]]) -> None:
         """Carry statements out in one transaction of their own."""

@@ -24,6 +24,8 @@ READ_STANDINGS = (
 )
 DEMAND = "INSERT OR REPLACE INTO demand (cpu_milli, milli, devices, models, times) VALUES {}"
 READ_DEMAND = "SELECT cpu_milli, milli, devices, models, times FROM demand"
+JUDGED = "INSERT OR REPLACE INTO estimates (one, judged) VALUES (1, ?)"
+READ_JUDGED = "SELECT judged FROM estimates"
 #: The first key of an owner stays: what was signed with it is to be trusted for ever.
 SNAPSHOT_KEY = "INSERT OR IGNORE INTO snapshot_keys (owner, key) VALUES (?, ?)"
 READ_SNAPSHOT_KEY = "SELECT key FROM snapshot_keys WHERE owner = ?"

@@ -87,6 +87,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             PRIMARY KEY (owner, store)
         ) WITHOUT ROWID""",
     ),
+    ("CREATE TABLE estimates (one INTEGER PRIMARY KEY CHECK (one = 1), judged TEXT NOT NULL)",),
 )
 
 #: ``user_version`` of a current file.

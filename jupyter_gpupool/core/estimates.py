@@ -182,6 +182,14 @@ class History:
             if len(self._told) > _TOLD:
                 self._told.popitem(last=False)
 
+    def judged(self) -> str:
+        """Return whether the latest estimates were right, to be written down: a ``1`` or ``0`` each."""
+        return "".join("1" if it else "0" for it in self._judged)
+
+    def recall(self, judged: str) -> None:
+        """Take over what was written down."""
+        self._judged.extend(it == "1" for it in judged)
+
     @property
     def accuracy(self) -> Accuracy:
         """How good estimates of waits have been, of late."""

@@ -80,6 +80,8 @@ class Pool:
         What was asked for so far, from the journal (`Pool.demand_rows`): prices follow from it.
     holds : iterable of HeldBefore
         For how long leases were held that have ended, the latest last, from the journal.
+    judged : str
+        Whether the latest estimates were right, from the journal (`Pool.judged`).
     now_ms : int
         Pool time.
     """
@@ -92,6 +94,7 @@ class Pool:
         usage: Iterable[OwnerUsage] = (),
         demand: Iterable[tuple[Shape, int]] = (),
         holds: Iterable[HeldBefore] = (),
+        judged: str = "",
         now_ms: int = 0,
     ) -> None:
         self._config = config
@@ -99,6 +102,7 @@ class Pool:
         self._ledger.reservations = Reservations(config.reservations, config.quotas)
         for hold in holds:
             self._ledger.history.learn(hold)
+        self._ledger.history.recall(judged)
         self._queue = Queue(self._ledger, order_policy(config.order), place_policy(config.place), config)
         self._queue.fields.restore(demand)
         self._explainer = Explainer(self._ledger, self._queue, config)
@@ -255,6 +259,11 @@ class Pool:
     def accuracy(self) -> Accuracy:
         """How good estimates of waits have been, of late."""
         return self._ledger.history.accuracy
+
+    @property
+    def judged(self) -> str:
+        """Whether the latest estimates were right, to be written down now and then."""
+        return self._ledger.history.judged()
 
     @property
     def usage(self) -> hooks.StandingsBook:

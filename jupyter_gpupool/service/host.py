@@ -63,8 +63,9 @@ class PoolHost:
         The pool's rules.
     live : sequence of Lease
         The live leases of the journal.
-    usage, demand, holds
-        What the journal says that owners have used, that was asked for, and for how long leases were held.
+    usage, demand, holds, judged
+        What the journal says that owners have used, that was asked for, for how long leases were held, and
+        whether estimates were right.
     journal : JournalThread
         Where transitions are written down.
     clock : PoolClock
@@ -85,6 +86,7 @@ class PoolHost:
         usage: Sequence[OwnerUsage] = (),
         demand: Sequence[tuple[Shape, int]] = (),
         holds: Sequence[HeldBefore] = (),
+        judged: str = "",
         journal: JournalThread,
         clock: PoolClock,
         book: NodeBook,
@@ -99,7 +101,15 @@ class PoolHost:
         #: Live leases as they were written down: what may be told to clients.
         self.leases: dict[str, Lease] = {lease.id: lease for lease in live}
         self._ended: OrderedDict[str, Lease] = OrderedDict()
-        self.pool = Pool(config, leases=live, usage=usage, demand=demand, holds=holds, now_ms=clock.now_ms())
+        self.pool = Pool(
+            config,
+            leases=live,
+            usage=usage,
+            demand=demand,
+            holds=holds,
+            judged=judged,
+            now_ms=clock.now_ms(),
+        )
         now = clock.read()
         self.pool.usage.tick(now.now_ms, now.wall_ms)
         # pool time goes on over a restart, and faster than revisions: they never go back

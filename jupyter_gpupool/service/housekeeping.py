@@ -44,14 +44,30 @@ async def prune(journal: JournalThread, clock: PoolClock, keep_days: float) -> N
 
 
 async def keep_demand(host: PoolHost, journal: JournalThread) -> None:
-    """Write down what was asked for whenever it has grown, and at the end; ends when it is cancelled."""
-    kept = host.pool.demand_rows()
+    """Write down what was asked for, and how good estimates were, whenever there is more, and at the end.
+
+    It ends when it is cancelled.
+    """
+    kept, judged = host.pool.demand_rows(), host.pool.judged
     try:
         while True:
             await asyncio.sleep(DEMAND_SECONDS)
             kept = await _keep_demand(host, journal, kept)
+            judged = await _keep_judged(host, journal, judged)
     finally:
         await _keep_demand(host, journal, kept)
+        await _keep_judged(host, journal, judged)
+
+
+async def _keep_judged(host: PoolHost, journal: JournalThread, kept: str) -> str:
+    judged = host.pool.judged
+    if judged != kept:
+        try:
+            await journal.read(lambda open_journal: open_journal.write_judged(judged))
+        except JournalUnavailable as error:
+            _log.warning("How good estimates were could not be written down: %s", error)
+            return kept
+    return judged
 
 
 async def _keep_demand(

@@ -110,6 +110,7 @@ class _Service:
             usage=journal.standings(),
             demand=journal.demand(),
             holds=journal.recent_holds(),
+            judged=journal.judged(),
             journal=self.journal,
             clock=self.clock,
             book=self.book,

@@ -9,10 +9,12 @@ import pytest
 
 from jupyter_gpupool.cluster.journal import Journal
 from jupyter_gpupool.cluster.journal_rows import owners_changed
+from jupyter_gpupool.core.config import PoolConfig
 from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.core.effects import WriteDown
 from jupyter_gpupool.core.leases import Holder, Lease, LeaseEvent, LeaseState, Want
 from jupyter_gpupool.core.placement.demand import Shape
+from jupyter_gpupool.core.pool import Pool
 from jupyter_gpupool.core.quotas.usage import OwnerUsage
 
 
@@ -77,4 +79,16 @@ def test_what_was_asked_for_comes_back_as_it_was_counted(path: Path) -> None:
     journal.close()
     again = Journal.open(path)
     assert dict(again.demand()) == {plain: 5, picky: 1}
+    again.close()
+
+
+def test_how_good_estimates_were_survives_a_restart(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path / "journal.sqlite3")
+    assert journal.judged() == ""
+    journal.write_judged("10")
+    journal.write_judged("1011")
+    journal.close()
+    again = Journal.open(tmp_path / "journal.sqlite3")
+    pool = Pool(PoolConfig(), judged=again.judged())
+    assert (pool.accuracy, pool.judged) == ((4, 3), "1011")
     again.close()
