@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from importlib import metadata
 from typing import Any
 
@@ -85,11 +86,17 @@ def _reducer(save: Save, load: Load) -> Callable[[Any, Capturing], Reduced]:
 
 def recipes() -> list[Recipe]:
     """Return the recipes of packages that are in use, then those that were registered by hand."""
-    for point in metadata.entry_points(group=GROUP):
+    for point in _points(tuple(sys.path)):
         if point.name in sys.modules and point.name not in _asked:
             _asked.add(point.name)
             _ask(point)
     return list(_registered.values())
+
+
+@lru_cache(maxsize=1)
+def _points(path: tuple[str, ...]) -> tuple[metadata.EntryPoint, ...]:
+    """Look for the entry points of the packages on a path: that reads all of them, so it is done once."""
+    return tuple(metadata.entry_points(group=GROUP))
 
 
 def _ask(point: metadata.EntryPoint) -> None:

@@ -306,6 +306,7 @@ def test_a_package_is_asked_for_its_recipes_once_it_is_in_use(
     points = [
         metadata.EntryPoint(name, f"{name}:tell", users.GROUP) for name in ("tests_meters", "tests_broken")
     ]
+    monkeypatch.syspath_prepend("/nowhere")  # another path has other packages
     monkeypatch.setattr(metadata, "entry_points", lambda group: points if group == users.GROUP else [])
     assert Meter not in [recipe.kind for recipe in users.recipes()]
     monkeypatch.setitem(sys.modules, "tests_meters", package)
