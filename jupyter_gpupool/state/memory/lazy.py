@@ -7,11 +7,11 @@ file stays open and locked for as long as anything looks at what was mapped from
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import mmap
 import os
 import weakref
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -19,18 +19,24 @@ if TYPE_CHECKING:
 
 #: Smaller roots are read: a map costs pages and an open file.
 LEAST_BYTES = 1024 * 1024
+#: How often it is asked again where chunks lie, while they are moved.
+_TRIES = 3
 _FIXED, _NO_RESERVE = 0x10, 0x4000
 _FAILED = ctypes.c_void_p(-1).value
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.mmap.restype = ctypes.c_void_p
-_libc.mmap.argtypes = (
-    *(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int),
-    ctypes.c_long,
-)
-_libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 
 
-class Run(Protocol):
+@cache
+def _libc() -> Any:
+    """Return the functions of the C library that map and unmap."""
+    found = ctypes.CDLL(None, use_errno=True)
+    found.mmap.restype = ctypes.c_void_p
+    numbers = (ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long)
+    found.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *numbers)
+    found.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    return found
+
+
+class Place(Protocol):
     """A stretch of a file that can be mapped."""
 
     @property
@@ -50,6 +56,8 @@ class _Locked:
     """An open file that nobody may take bytes from."""
 
     def __init__(self, path: str) -> None:
+        import fcntl
+
         self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         weakref.finalize(self, os.close, self.fd).atexit = False
         fcntl.flock(self.fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -60,26 +68,30 @@ class Mapped:
 
     Parameters
     ----------
-    runs : callable
-        Says where chunks lie; None where they cannot be mapped. It must name files that are there.
+    places : callable
+        Says where chunks lie, in their order; None where they cannot be mapped.
     """
 
-    def __init__(self, runs: Callable[[Sequence[bytes]], Sequence[Run] | None]) -> None:
-        self._runs = runs
+    def __init__(self, places: Callable[[Sequence[bytes]], Sequence[Place] | None]) -> None:
+        self._places = places
         self._files: dict[str, _Locked] = {}
 
     def map(self, root: Root) -> memoryview | None:
         """Map a root, private to this process and writable; None where it has to be read."""
         if root.nbytes < LEAST_BYTES:
             return None
-        runs = self._runs(root.chunks)
-        if not runs:
-            return None
+        places = self._places(root.chunks)
         try:
-            files = [self._file(run.path) for run in runs]
-            return _put_together(runs, files, root.nbytes)
+            for _ in range(_TRIES):
+                if not places:
+                    return None
+                files = [self._file(place.path) for place in places]
+                held, places = places, self._places(root.chunks)
+                if held == places:  # nothing was moved before the files were held
+                    return _put_together(places, files, root.nbytes)
         except OSError:
             return None
+        return None
 
     def _file(self, path: str) -> _Locked:
         if path not in self._files:
@@ -87,22 +99,22 @@ class Mapped:
         return self._files[path]
 
 
-def _put_together(runs: Sequence[Run], files: Sequence[_Locked], nbytes: int) -> memoryview:
-    """Map runs one behind the other."""
+def _put_together(places: Sequence[Place], files: Sequence[_Locked], nbytes: int) -> memoryview:
+    """Map places one behind the other."""
     length = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
     start = _map(None, length, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE, -1, 0)
     whole: Any = (ctypes.c_char * nbytes).from_address(start)
     whole.files = files
-    weakref.finalize(whole, _libc.munmap, start, length).atexit = False
+    weakref.finalize(whole, _libc().munmap, start, length).atexit = False
     at = start
-    for run, file in zip(runs, files, strict=True):
-        _map(at, run.nbytes, mmap.MAP_PRIVATE | _FIXED | _NO_RESERVE, file.fd, run.offset)
-        at += run.nbytes
+    for place, file in zip(places, files, strict=True):
+        _map(at, place.nbytes, mmap.MAP_PRIVATE | _FIXED | _NO_RESERVE, file.fd, place.offset)
+        at += place.nbytes
     return memoryview(whole).cast("B")
 
 
 def _map(at: int | None, nbytes: int, flags: int, fd: int, offset: int) -> int:
-    found = _libc.mmap(at, nbytes, mmap.PROT_READ | mmap.PROT_WRITE, flags, fd, offset)
+    found = _libc().mmap(at, nbytes, mmap.PROT_READ | mmap.PROT_WRITE, flags, fd, offset)
     if found == _FAILED:
         raise OSError(ctypes.get_errno(), "mapping a file of the store failed")
     return int(found)

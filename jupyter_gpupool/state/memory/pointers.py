@@ -30,9 +30,9 @@ class _Buffer(ctypes.Structure):
 
 #: Asks an object for all of its memory, to be read only.
 _FULL_RO = 0x011C
-_get = ctypes.PyDLL(None).PyObject_GetBuffer
+_get = ctypes.pythonapi.PyObject_GetBuffer
 _get.argtypes = (ctypes.py_object, ctypes.POINTER(_Buffer), ctypes.c_int)
-_release = ctypes.PyDLL(None).PyBuffer_Release
+_release = ctypes.pythonapi.PyBuffer_Release
 _release.argtypes = (ctypes.POINTER(_Buffer),)
 _release.restype = None
 

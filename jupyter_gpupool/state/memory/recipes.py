@@ -9,7 +9,18 @@ import mmap
 from array import array as arrays_of_array
 from typing import TYPE_CHECKING
 
-from jupyter_gpupool.state.memory import arrays, arrow, buffers, frames, mapped, optimizers, storages, tensors
+from jupyter_gpupool.state.memory import (
+    arrays,
+    arrow,
+    buffers,
+    frames,
+    limits,
+    mapped,
+    modules,
+    optimizers,
+    storages,
+    tensors,
+)
 from jupyter_gpupool.state.recipes.registry import Recipe, recipe_for
 
 if TYPE_CHECKING:
@@ -21,6 +32,7 @@ def _recipe(module: str, qualname: str, reduce: Reducer) -> Recipe:
     return Recipe(module=module, qualname=qualname, reduce=reduce, subclasses=True, regardless=True)
 
 
+_LIMITS = (("numpy", "finfo"), ("numpy", "iinfo"), ("torch", "finfo"), ("torch", "iinfo"))
 #: All recipes for what looks at memory; a later one for the same type counts.
 RECIPES: list[Recipe] = [
     recipe_for(memoryview, buffers.reduce_memoryview),
@@ -43,6 +55,13 @@ RECIPES: list[Recipe] = [
     _recipe("torch", "UntypedStorage", storages.reduce_storage),
     _recipe("torch.storage", "TypedStorage", storages.reduce_typed),
     _recipe("torch", "Tensor", tensors.reduce_tensor),
+    _recipe("torch.nn.modules.module", "Module", modules.reduce_module),
+    _recipe("torch.jit", "ScriptModule", modules.reduce_script),
+    _recipe("torch.jit", "ScriptFunction", modules.reduce_script),
+    *(_recipe(*name, limits.reduce_limits) for name in _LIMITS),
+    _recipe("numpy", "ufunc", limits.reduce_function),
+    _recipe("numpy", "flatiter", limits.reduce_walk),
+    _recipe("numpy.lib._npyio_impl", "BagObj", limits.reduce_bag),
     _recipe("torch.optim.optimizer", "Optimizer", optimizers.reduce_optimizer),
     _recipe("torch", "Generator", tensors.reduce_generator),
 ]

@@ -16,7 +16,7 @@ from tests.support.memory_trip import Trip, save
 np = pytest.importorskip("numpy")
 
 
-class Run(NamedTuple):
+class Place(NamedTuple):
     """A stretch of a file."""
 
     path: str
@@ -36,9 +36,9 @@ class Pack:
                 file.write(content)
                 self.places[one] = start, len(content)
 
-    def runs(self, chunks: Sequence[bytes]) -> list[Run]:
+    def where(self, chunks: Sequence[bytes]) -> list[Place]:
         """Say where chunks lie."""
-        return [Run(str(self.path), *self.places[one]) for one in chunks]
+        return [Place(str(self.path), *self.places[one]) for one in chunks]
 
 
 def test_large_arrays_are_mapped_and_private(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_large_arrays_are_mapped_and_private(tmp_path: Path) -> None:
     saved = save(large=large, part=large[5:], small=np.arange(3))
     pack = Pack(saved, tmp_path / "pack")
     before = pack.path.read_bytes()
-    back = saved.back(mapper=Mapped(pack.runs))
+    back = saved.back(mapper=Mapped(pack.where))
     assert np.array_equal(back["large"], large)
     back["large"][:] = 1
     assert back["part"][0] == 1
@@ -56,7 +56,7 @@ def test_large_arrays_are_mapped_and_private(tmp_path: Path) -> None:
 def test_a_mapped_file_is_held_until_nothing_looks_at_it(tmp_path: Path) -> None:
     saved = save(large=np.ones(2_000_000))
     pack = Pack(saved, tmp_path / "pack")
-    back = saved.back(mapper=Mapped(pack.runs))
+    back = saved.back(mapper=Mapped(pack.where))
     part = back.pop("large")[10:20]
     saved.loaded = None
     with pack.path.open("rb") as file:
@@ -71,7 +71,7 @@ def test_tensors_look_at_what_is_mapped(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     large = torch.arange(2_000_000)
     saved = save(large=large, part=large[7:])
-    back = saved.back(mapper=Mapped(Pack(saved, tmp_path / "pack").runs))
+    back = saved.back(mapper=Mapped(Pack(saved, tmp_path / "pack").where))
     back["large"][7] = -1
     assert back["part"][0] == -1
     assert torch.equal(back["large"][8:], large[8:])
@@ -80,5 +80,14 @@ def test_tensors_look_at_what_is_mapped(tmp_path: Path) -> None:
 def test_what_cannot_be_mapped_is_read() -> None:
     large = np.ones(2_000_000)
     saved = save(large=large)
-    for runs in (lambda chunks: None, lambda chunks: [Run("/nowhere/at/all", 0, large.nbytes)]):
-        assert np.array_equal(saved.back(mapper=Mapped(runs))["large"], large)
+    for where in (lambda chunks: None, lambda chunks: [Place("/nowhere/at/all", 0, large.nbytes)]):
+        assert np.array_equal(saved.back(mapper=Mapped(where))["large"], large)
+
+
+def test_what_is_moved_before_it_is_held_is_looked_for_again(tmp_path: Path) -> None:
+    large = np.ones(2_000_000)
+    saved = save(large=large)
+    packs = [Pack(saved, tmp_path / name) for name in ("one", "other", "other")]
+    asked = iter([packs[0].where, packs[1].where, packs[2].where])
+    back = saved.back(mapper=Mapped(lambda chunks: next(asked)(chunks)))
+    assert np.array_equal(back["large"], large)
