@@ -12,7 +12,7 @@ from jupyter_gpupool.core.errors import InvalidValue
 from jupyter_gpupool.kernel.snapshots import engine
 from jupyter_gpupool.kernel.snapshots.engine import chosen
 from jupyter_gpupool.kernel.snapshots.policy import Policy, parse
-from jupyter_gpupool.kernel.snapshots.results import Difference, Inside, Restored, Saved, SnapshotList
+from jupyter_gpupool.kernel.snapshots.results import Difference, Freed, Inside, Restored, Saved, SnapshotList
 from jupyter_gpupool.kernel.snapshots.session import this_session
 
 
@@ -116,7 +116,8 @@ def snapshots(*, automatic: bool = True) -> SnapshotList:
     automatic : bool
         Whether those that nobody asked for are shown, too.
     """
-    return SnapshotList(manifests=tuple(this_session().store.list()), automatic=automatic)
+    store = this_session().store
+    return SnapshotList(manifests=tuple(store.list()), damaged=store.damaged(), automatic=automatic)
 
 
 def inspect(name: str) -> Inside:
@@ -154,20 +155,15 @@ def rerun(name: str) -> None:
     run_again(this_session().shell, name)
 
 
-def collect() -> tuple[int, int, float]:
-    """Let old automatic snapshots go, and give back what no snapshot needs any more.
-
-    Returns
-    -------
-    tuple of (int, int, float)
-        Bytes that were given back, snapshots that went, and how long it took, seconds.
-    """
+def collect() -> Freed:
+    """Let old automatic snapshots go, and give back what no snapshot needs any more."""
     session, began = this_session(), time.perf_counter()
     gone = session.store.retain(session.retention())
     done = session.store.gc()
     if gone:
         session.tell_pool()
-    return done.freed_bytes, len(gone), time.perf_counter() - began
+    seconds = time.perf_counter() - began
+    return Freed(freed_bytes=done.freed_bytes, forgotten=len(gone), seconds=seconds, reason=done.reason)
 
 
 def autosave(*words: str) -> Policy:
@@ -185,6 +181,11 @@ def autosave(*words: str) -> Policy:
         If it cannot be understood.
     """
     session = this_session()
+    if words and session.shell is None:
+        raise InvalidValue(
+            "There are no cells in a script to save after.",
+            hint="Call gpupool.checkpoint() where it matters.",
+        )
     if words:
         session.follow(parse(words, session.policy))
     return session.policy

@@ -14,7 +14,7 @@ from IPython.core.error import UsageError
 from IPython.display import display
 
 from jupyter_gpupool.kernel.render import sentence
-from jupyter_gpupool.kernel.snapshots import api, show
+from jupyter_gpupool.kernel.snapshots import api
 
 
 def _first(arguments: Namespace) -> str:
@@ -44,7 +44,7 @@ def _snapshots(arguments: Namespace) -> None:
     if words and (words[0] != "inspect" or len(words) != 2):
         raise UsageError(f"“{words[0]}” is not understood here. `%gpupool snapshots inspect NAME` shows one.")
     if arguments.gc:
-        display(show.collected(*api.collect()))
+        display(api.collect().rendering())
     elif words:
         display(api.inspect(words[1]).rendering())
     else:

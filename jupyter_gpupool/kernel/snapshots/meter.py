@@ -119,7 +119,7 @@ class Meter:
         """Say how far it is: "Saving: 1.2 GiB of 3.4 GiB, 640.0 MiB/s"."""
         if not self._done:
             return self._verb
-        of = f" of {size(self._total)}" if self._total else ""
+        of = f" of {size(self._total)}" if self._total > self._done else ""  # or nobody knows how much it is
         rate = self._done / max(self._clock() - self._began, 1e-3)
         return f"{self._verb}: {size(self._done)}{of}, {size(int(rate))}/s"
 

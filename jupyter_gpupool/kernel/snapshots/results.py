@@ -6,7 +6,7 @@ Rule of this module: plain values; showing one runs nothing and asks nobody.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, overload
 
 from jupyter_gpupool.kernel.render import Rendering
@@ -127,11 +127,14 @@ class SnapshotList(Shown, Sequence["Manifest"]):
     ----------
     manifests : tuple of Manifest
         All of them.
+    damaged : dict of str to str
+        What is wrong with those that cannot be read, by id.
     automatic : bool
         Whether those that nobody asked for are shown, too.
     """
 
     manifests: tuple[Manifest, ...]
+    damaged: dict[str, str] = field(default_factory=dict)
     automatic: bool = True
 
     @overload
@@ -150,7 +153,33 @@ class SnapshotList(Shown, Sequence["Manifest"]):
     def rendering(self) -> Rendering:
         """Return them as a table."""
         shown = [it for it in self.manifests if self.automatic or not it.automatic]
-        return show.listing(shown, hidden=len(self.manifests) - len(shown))
+        return show.listing(shown, hidden=len(self.manifests) - len(shown), damaged=self.damaged)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Freed(Shown):
+    """What was given back.
+
+    Attributes
+    ----------
+    freed_bytes : int
+        Bytes of the store.
+    forgotten : int
+        Old automatic snapshots that went.
+    seconds : float
+        How long it took.
+    reason : str
+        Why less was done than could be; empty when everything was.
+    """
+
+    freed_bytes: int
+    forgotten: int
+    seconds: float
+    reason: str = ""
+
+    def rendering(self) -> Rendering:
+        """Return it as a sentence."""
+        return show.collected(self.freed_bytes, self.forgotten, self.seconds, self.reason)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -7,7 +7,7 @@ fold in a notebook, or where it is asked for.
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -66,7 +66,13 @@ def findings_table(findings: Sequence[Finding]) -> Table:
     return Table("Report", ("what", "where", "type", "why", "what to do"), rows, "nothing to say")
 
 
-def listing(manifests: Sequence[Manifest], *, hidden: int = 0, now: float | None = None) -> Rendering:
+def listing(
+    manifests: Sequence[Manifest],
+    *,
+    hidden: int = 0,
+    damaged: Mapping[str, str] | None = None,
+    now: float | None = None,
+) -> Rendering:
     """Show snapshots, newest first; of ``hidden`` automatic ones only the number."""
     header = ("name", "when", "size", "new", "variables", "took", "notebook", "note", "id")
     rows = [
@@ -84,6 +90,7 @@ def listing(manifests: Sequence[Manifest], *, hidden: int = 0, now: float | None
         for it in manifests
     ]
     notes = [f"And {hidden} automatic ones; `%gpupool snapshots --all` shows them."] if hidden else []
+    notes += [f"{why} `%gpupool forget {it}` removes it." for it, why in (damaged or {}).items()]
     return tables([Table("Snapshots", header, rows, "none; `%gpupool checkpoint` saves one")], notes)
 
 
@@ -139,13 +146,15 @@ def _what(it: Variable) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def collected(freed_bytes: int, forgotten: int, took_seconds: float) -> Rendering:
+def collected(freed_bytes: int, forgotten: int, took_seconds: float, reason: str = "") -> Rendering:
     """Say what was removed from a store."""
-    old = f" {forgotten} old automatic {'snapshot' if forgotten == 1 else 'snapshots'} went with it." * bool(
-        forgotten
-    )
     freed = f"Freed {words.size(freed_bytes)}" if freed_bytes else "There was nothing to free"
-    return sentence(f"{freed} ({words.seconds(took_seconds)}).{old}")
+    parts = [f"{freed} ({words.seconds(took_seconds)})."]
+    if forgotten:
+        parts.append(
+            f"{forgotten} old automatic {'snapshot' if forgotten == 1 else 'snapshots'} went with it."
+        )
+    return sentence(" ".join([*parts, reason]).strip())
 
 
 def _joined(parts: Iterable[str]) -> str:
