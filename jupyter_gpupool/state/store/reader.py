@@ -104,7 +104,7 @@ class Reader:
         Cancelled
             If ``cancel`` said so.
         """
-        view = memoryview(target).cast("B")
+        view = memoryview(target).cast("B") if memoryview(target).nbytes else memoryview(bytearray())
         jobs = list(self._jobs(chunks, view))
         few = len(view) <= INLINE_BYTES or len(jobs) < 2 or cores() == 1
         if few or not self._fetch_in_threads(jobs, progress, cancel):

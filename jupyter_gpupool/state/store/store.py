@@ -83,6 +83,7 @@ class Store:
         grace_seconds: float = 3600.0,
     ) -> None:
         self.url = files.address
+        self._opened: dict[str, tuple[bytes, tuple[Manifest, bool]]] = {}
         self._shelf = Shelf(
             files=files, owner=owner, keys=tuple(keys), quota_bytes=quota_bytes, grace_seconds=grace_seconds
         )
@@ -239,6 +240,7 @@ class Store:
     def _forget(self, manifests: Sequence[Manifest]) -> None:
         for manifest in manifests:
             self._shelf.files.remove(snapshot_path(manifest.id))
+            self._opened.pop(manifest.id, None)
 
     def _manifests(self, *, fresh: bool = False) -> tuple[_Read, dict[str, StateError]]:
         """Return those that can be read, the newest first, and what is wrong with the others by id."""
@@ -246,10 +248,17 @@ class Store:
         damaged: dict[str, StateError] = {}
         for name, data in self._shelf.manifests.read(fresh=fresh).items():
             snapshot = name.removesuffix(SNAPSHOT_ENDING)
+            known = self._opened.get(snapshot)
+            if known is not None and known[0] == data:
+                readable.append(known[1])
+                continue
             try:
-                readable.append(open_manifest(data, snapshot, self._shelf.keys))
+                opened = open_manifest(data, snapshot, self._shelf.keys)
             except StateError as error:
                 damaged[snapshot] = error
+                continue
+            self._opened[snapshot] = data, opened
+            readable.append(opened)
         readable.sort(key=lambda each: each[0].id, reverse=True)
         return readable, damaged
 

@@ -86,9 +86,11 @@ class Writer:
         Cancelled
             If ``cancel`` said so.
         """
+        if memoryview(buffer).nbytes == 0:  # a shape with a zero in it cannot be cast
+            return []
         view = memoryview(buffer).cast("B")
         if len(view) <= SMALL_BYTES:
-            return [self._small(view)] if len(view) else []
+            return [self._small(view)]
         ids: list[bytes] = []
         for pieces in self._hasher.pieces(view):
             for piece in pieces:

@@ -264,3 +264,17 @@ def test_a_save_at_the_end_of_the_interpreter_needs_no_threads(
     monkeypatch.setattr(threading.Thread, "start", refuse)
     save(store, b"o", data, name="last words")
     assert load(store, "last words")[1] == [bytes(data)]
+
+
+def test_shaped_and_empty_buffers_are_taken_as_they_lie_in_memory(store: Store) -> None:
+    numpy = pytest.importorskip("numpy")
+    square, nothing = numpy.arange(10_000.0).reshape(100, 100), numpy.zeros((0, 3))
+    with store.begin(SMALL) as writer:
+        chunks, none = writer.put(square), writer.put(nothing)
+        manifest = commit(writer, b"o", [])
+    assert none == []
+    again = numpy.zeros_like(square)
+    with store.open(manifest.id) as reader:
+        reader.read_into(chunks, again)
+        reader.read_into([], nothing)
+    assert (again == square).all()
