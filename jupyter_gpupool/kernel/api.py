@@ -77,23 +77,30 @@ def request(
     GPUPoolError, KeyboardInterrupt
         If it is refused, ends before it is in force, or is interrupted; nothing is held or waits then.
     """
+    body = _body(share, memory=memory, count=count, wait=wait, hold=hold)
+    body.kind, body.device, body.model = device_kind(kind), device or "", model or ""
+    body.spread, body.at_most, body.priority = spread, at_most, priority_class(priority)
+    body.host_cpu_milli = 0 if cpus is None else parse_cores(cpus)
+    body.host_memory_bytes = 0 if host_memory is None else parse_memory(host_memory)
+    return _acquire(body)
+
+
+def _body(
+    share: str | float,
+    *,
+    memory: str | int | None,
+    count: str | int | None,
+    wait: str | float | bool | None,
+    hold: str | float | None,
+) -> LeaseRequest:
+    """Read how much is asked for, and how long."""
     shares = parse_shares(share, count)
-    return _acquire(
-        LeaseRequest(
-            compute_milli=shares.compute_milli,
-            count=shares.devices,
-            spread=spread,
-            priority=priority_class(priority),
-            at_most=at_most,
-            host_cpu_milli=0 if cpus is None else parse_cores(cpus),
-            host_memory_bytes=0 if host_memory is None else parse_memory(host_memory),
-            model=model or "",
-            memory_bytes=None if memory is None else parse_memory(memory),
-            kind=device_kind(kind),
-            device=device or "",
-            wait_seconds=_wait_seconds(wait),
-            hold_seconds=None if hold is None else parse_duration(hold),
-        )
+    return LeaseRequest(
+        compute_milli=shares.compute_milli,
+        count=shares.devices,
+        memory_bytes=None if memory is None else parse_memory(memory),
+        wait_seconds=_wait_seconds(wait),
+        hold_seconds=None if hold is None else parse_duration(hold),
     )
 
 
