@@ -99,7 +99,7 @@ def run_all(tally: Tally, python: str, scratch: Path) -> None:
     pytest = [str(venv / "bin" / "python"), "-m", "pytest", "-q", "--junitxml={}", "-m"]
     for name, arguments in (
         ("make test", ["make", "test", "ARGS=-q --junitxml={}"]),
-        ("slow tests side by side", [*pytest, "slow and beside", "-n", "2"]),
+        ("slow tests side by side", [*pytest, "slow and beside", "-n", "2", "--dist", "loadgroup"]),
         ("slow tests one by one", [*pytest, "slow and not beside"]),
     ):
         report = scratch / f"{name.replace(' ', '-')}.xml"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.page import LabPage
@@ -11,6 +12,19 @@ from tests.browser.page import LabPage
 _NOTEBOOK = "first_lease.ipynb"
 
 
+def test_a_quarter_that_a_notebook_takes_is_seen_in_the_panel_until_it_gives_it_back(page: LabPage) -> None:
+    page.open(_NOTEBOOK)
+    expect(page.panel).to_contain_text("Nothing is leased.")
+    expect(page.run_cell(r"^%gpupool request 0\.25\s*$")).to_contain_text("0.25 of cpu")
+    lease = page.lease_of(_NOTEBOOK)
+    expect(lease).to_contain_text("this notebook")
+    expect(page.device("cpu").get_by_role("img", name="Compute: 0.75 of 1 free")).to_be_visible()
+    expect(page.run_cell("^%gpupool release")).to_contain_text("Released 0.25 of cpu")
+    expect(lease).to_have_count(0)
+
+
+@pytest.mark.slow
+@pytest.mark.beside
 def test_the_example_notebook_takes_a_quarter_trains_in_it_and_gives_it_back(page: LabPage) -> None:
     page.open(_NOTEBOOK)
     expect(page.panel).to_contain_text("Nothing is leased.")

@@ -147,6 +147,8 @@ async def test_an_agent_without_holders_and_service_ends_by_itself() -> None:
             assert await agent.wait() == 0
 
 
+@pytest.mark.slow
+@pytest.mark.beside
 @pytest.mark.asyncio
 async def test_a_second_agent_in_a_runtime_directory_does_not_start() -> None:
     async with node_bench() as bench:
@@ -176,6 +178,8 @@ async def test_a_runtime_directory_with_a_very_long_path_works(
         assert not place.exists()
 
 
+@pytest.mark.slow
+@pytest.mark.beside
 @pytest.mark.asyncio
 async def test_a_supervisor_starts_an_agent_again_when_it_was_killed_and_leaves_it_when_it_closes() -> None:
     runtime = paths.make_runtime_dir()
@@ -221,6 +225,7 @@ def _agent_lives(runtime: Path) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.beside
 @pytest.mark.asyncio
 async def test_a_second_pool_on_the_machine_sees_the_device_taken_until_the_first_ends() -> None:
     async with node_bench() as first:
@@ -241,6 +246,7 @@ async def test_a_second_pool_on_the_machine_sees_the_device_taken_until_the_firs
 
 
 @pytest.mark.slow
+@pytest.mark.beside
 @pytest.mark.asyncio
 async def test_an_agent_that_is_frozen_counts_as_lost_and_joins_again_when_it_goes_on() -> None:
     async with node_bench() as bench:

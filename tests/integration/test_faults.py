@@ -60,6 +60,7 @@ def test_a_kernel_that_is_killed_while_it_holds_a_lease_leaves_nothing(pool: Poo
 
 
 @pytest.mark.slow
+@pytest.mark.beside
 def test_a_kernel_that_is_killed_while_it_waits_leaves_no_ghost_in_the_queue(pool: PoolProcess) -> None:
     with notebook(pool.environment) as first, notebook(pool.environment) as second:
         first.ok("import jupyter_gpupool as gpupool; lease = gpupool.request(0.75, memory='4GiB')")
@@ -95,6 +96,7 @@ def test_a_killed_service_stops_no_kernel_and_the_next_caller_brings_it_back(poo
 
 
 @pytest.mark.slow
+@pytest.mark.beside
 def test_a_service_that_a_limited_kernel_started_is_not_limited_itself(pool: PoolProcess) -> None:
     with notebook(pool.environment) as book:
         held(book)
@@ -113,6 +115,8 @@ def test_a_service_that_a_limited_kernel_started_is_not_limited_itself(pool: Poo
             assert os.sched_getaffinity(pid) == os.sched_getaffinity(0)
 
 
+@pytest.mark.slow
+@pytest.mark.beside
 def test_usage_is_exact_by_pool_time_when_the_service_was_killed_meanwhile(pool: PoolProcess) -> None:
     with notebook(pool.environment) as book:
         began = time.monotonic()
@@ -204,6 +208,7 @@ def test_revisions_never_go_back_when_the_service_is_started_again(pool: PoolPro
 
 
 @pytest.mark.slow
+@pytest.mark.beside
 def test_a_runtime_directory_with_a_very_long_path_works(
     pool_environment: dict[str, str], tmp_path: Path
 ) -> None:

@@ -106,6 +106,7 @@ def test_a_lease_is_pending_until_cuda_runs_is_then_read_back_and_leaves_nothing
 
 
 @pytest.mark.slow
+@pytest.mark.beside
 def test_who_exceeds_the_share_is_warned_and_then_interrupted(pool: PoolProcess, holder: CUDAHolder) -> None:
     lease, _ = attached(pool, holder, 100, memory_bytes=4 * GIB, device="cuda1")
     holder.init()
@@ -163,6 +164,7 @@ def test_use_without_a_lease_is_found_named_and_subtracted(
 
 
 @pytest.mark.slow
+@pytest.mark.beside
 def test_a_failing_gpu_takes_no_leases_tells_its_holders_and_comes_back(
     pool: PoolProcess, gpus: FakeGPUs, holder: CUDAHolder
 ) -> None:
@@ -182,6 +184,7 @@ def test_a_failing_gpu_takes_no_leases_tells_its_holders_and_comes_back(
 
 
 @pytest.mark.slow
+@pytest.mark.beside
 def test_a_holder_is_adopted_by_the_next_agent_with_its_proof(pool: PoolProcess, holder: CUDAHolder) -> None:
     lease, _ = attached(pool, holder, device="cuda0")
     holder.init()
@@ -194,6 +197,7 @@ def test_a_holder_is_adopted_by_the_next_agent_with_its_proof(pool: PoolProcess,
 
 
 @pytest.mark.slow
+@pytest.mark.beside
 def test_with_mps_a_share_is_capped_and_cuda_without_it_is_found_out(tmp_path: Path) -> None:
     gpus = FakeGPUs(tmp_path / "gpus").a100(1)
     with FakeMPS(tmp_path / "mps") as mps:

@@ -61,6 +61,7 @@ def waiter(pool: PoolProcess, world: dict[str, str]) -> Iterator[subprocess.Pope
 
 
 @pytest.mark.slow
+@pytest.mark.beside
 def test_devices_are_granted_together_and_a_waiting_request_says_who_has_them(
     pool: PoolProcess, world: dict[str, str], waiter: subprocess.Popen[str]
 ) -> None:
@@ -90,6 +91,7 @@ def test_devices_are_granted_together_and_a_waiting_request_says_who_has_them(
 
 
 @pytest.mark.slow
+@pytest.mark.beside
 def test_cores_and_a_model_are_asked_for_beside_a_share_and_counted(
     tmp_path: Path, world: dict[str, str]
 ) -> None:

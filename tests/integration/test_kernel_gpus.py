@@ -14,7 +14,7 @@ from tests.support.fake_gpus import FakeGPUs
 from tests.support.notebook import Cell, Notebook, notebook
 from tests.support.pool_process import PoolProcess, running_pool, world
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.beside]
 
 GIB = 2**30
 #: Makes the calls of a CUDA program in the kernel itself.

@@ -185,6 +185,7 @@ def test_the_stop_button_cancels_a_wait_and_leaves_no_ghost(pool, book, second):
 
 
 @pytest.mark.slow
+@pytest.mark.beside
 def test_a_pool_service_that_dies_while_a_notebook_waits_is_started_again(pool_environment):
     with (
         running_pool(pool_environment, embedded=True) as pool,

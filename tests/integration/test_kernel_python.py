@@ -91,6 +91,8 @@ def test_processes_that_start_at_once_share_one_pool(embedded, pool_environment)
     assert len({out for out, _ in answers}) == 1
 
 
+@pytest.mark.slow
+@pytest.mark.beside
 def test_a_process_that_ends_without_releasing_leaves_nothing(pool_environment):
     with running_pool(pool_environment, embedded=True) as pool:
         done = python("import jupyter_gpupool as g; print(g.request(0.5).id)", pool_environment)
@@ -100,6 +102,7 @@ def test_a_process_that_ends_without_releasing_leaves_nothing(pool_environment):
 
 
 @pytest.mark.slow
+@pytest.mark.beside
 def test_an_interrupted_script_leaves_no_ghost(pool_environment):
     with running_pool(pool_environment, embedded=True) as pool:
         holding = subprocess.Popen(
@@ -134,6 +137,7 @@ def test_an_interrupted_script_leaves_no_ghost(pool_environment):
 
 
 @pytest.mark.slow
+@pytest.mark.beside
 def test_a_holder_whose_pool_died_restarts_it_free_of_its_own_limits(pool_environment):
     code = """
 import os, sys
@@ -179,6 +183,7 @@ print(lease.state.value, flush=True)
 
 
 @pytest.mark.slow
+@pytest.mark.beside
 def test_a_pool_somewhere_else_is_used_when_it_is_named(pool_environment):
     with running_pool(pool_environment) as pool:
         elsewhere = pool_environment | {

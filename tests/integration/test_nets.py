@@ -79,6 +79,7 @@ def test_the_sweep_alone_ends_the_lease(pool_environment: dict[str, str], tmp_pa
 
 
 @pytest.mark.slow
+@pytest.mark.beside
 def test_nothing_ends_the_lease_when_every_net_is_taken_away(
     pool_environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -95,6 +96,7 @@ def test_nothing_ends_the_lease_when_every_net_is_taken_away(
 
 
 @pytest.mark.slow
+@pytest.mark.beside
 def test_losing_the_agent_alone_ends_the_lease_and_the_next_agent_takes_the_limits_away(
     pool_environment: dict[str, str], tmp_path: Path
 ) -> None:

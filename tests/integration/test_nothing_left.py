@@ -60,8 +60,8 @@ def _nothing_is_left(
 _CPU_HOLDER = [sys.executable, "-I", os.fspath(HOLDER)]
 
 
-def test_nothing_is_left_of_20_lifecycles_on_the_cpu(pool_environment: dict[str, str]) -> None:
-    _nothing_is_left(20, Kills(agents=1, services=0), pool_environment, _CPU_HOLDER)
+def test_nothing_is_left_of_10_lifecycles_on_the_cpu(pool_environment: dict[str, str]) -> None:
+    _nothing_is_left(10, Kills(agents=1, services=0), pool_environment, _CPU_HOLDER)
 
 
 @pytest.mark.slow
@@ -86,9 +86,9 @@ def _on_gpus(count: int, kills: Kills, environment: dict[str, str], gpus: FakeGP
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_nothing_is_left_of_200_lifecycles_on_gpus(pool_environment: dict[str, str], tmp_path: Path) -> None:
+def test_nothing_is_left_of_100_lifecycles_on_gpus(pool_environment: dict[str, str], tmp_path: Path) -> None:
     gpus = FakeGPUs(tmp_path / "gpus").a100(2)
-    _on_gpus(200, Kills(agents=20, services=8), pool_environment, gpus, sharing=_shared_by("timeslice"))
+    _on_gpus(100, Kills(agents=10, services=4), pool_environment, gpus, sharing=_shared_by("timeslice"))
 
 
 @pytest.mark.slow

@@ -53,6 +53,8 @@ def start_kernel(jp_fetch: Any, jp_serverapp: Any) -> Callable[[], Awaitable[Ker
     return lambda: start_kernel_on(jp_serverapp, jp_fetch)
 
 
+@pytest.mark.slow
+@pytest.mark.beside
 async def test_a_shutdown_ends_the_lease_and_says_why(pool: PoolProcess, start_kernel: Any) -> None:
     kernel = await start_kernel()
     lease_id = await kernel.run(REQUEST)
@@ -64,6 +66,7 @@ async def test_a_shutdown_ends_the_lease_and_says_why(pool: PoolProcess, start_k
 
 
 @pytest.mark.slow
+@pytest.mark.beside
 async def test_a_restarted_kernel_keeps_its_lease_under_a_new_process(
     pool: PoolProcess, start_kernel: Any
 ) -> None:
@@ -92,6 +95,7 @@ async def test_a_killed_kernel_comes_back_and_holds_its_lease_again(
 
 
 @pytest.mark.slow
+@pytest.mark.beside
 async def test_the_lease_of_a_kernel_in_a_crash_loop_ends_when_the_server_gives_up(
     pool: PoolProcess, start_kernel: Any, pool_environment: dict[str, str], tmp_path: Path
 ) -> None:

@@ -92,6 +92,7 @@ async def test_a_shutdown_alone_ends_the_lease(pool: PoolProcess, start_kernel: 
 
 
 @pytest.mark.slow
+@pytest.mark.beside
 async def test_giving_a_kernel_up_alone_ends_the_lease(
     pool: PoolProcess, start_kernel: Any, pool_environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -121,6 +122,7 @@ class TestWithThisNetOffToo:
         return jp_server_config
 
     @pytest.mark.slow
+    @pytest.mark.beside
     async def test_a_shutdown_ends_nothing(self, pool: PoolProcess, start_kernel: Any) -> None:
         kernel = await start_kernel()
         lease_id = await kernel.run(REQUEST)

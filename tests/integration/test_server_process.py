@@ -78,6 +78,7 @@ def test_the_server_answers_while_the_pool_is_still_starting_and_then_shows_it(
 
 
 @pytest.mark.slow
+@pytest.mark.beside
 def test_the_server_imports_neither_dask_nor_torch(
     make_server: Callable[..., ServerProcess], embedded: PoolProcess
 ) -> None:
@@ -97,6 +98,7 @@ def test_the_server_imports_neither_dask_nor_torch(
 
 
 @pytest.mark.slow
+@pytest.mark.beside
 def test_a_server_that_is_stopped_while_the_pool_starts_does_not_linger(
     make_server: Callable[..., ServerProcess], embedded: PoolProcess
 ) -> None:
@@ -109,6 +111,7 @@ def test_a_server_that_is_stopped_while_the_pool_starts_does_not_linger(
 
 
 @pytest.mark.slow
+@pytest.mark.beside
 def test_the_end_of_the_server_ends_its_kernels_leases_at_once(
     make_server: Callable[..., ServerProcess], embedded: PoolProcess
 ) -> None:
@@ -121,6 +124,7 @@ def test_the_end_of_the_server_ends_its_kernels_leases_at_once(
 
 
 @pytest.mark.slow
+@pytest.mark.beside
 def test_when_the_server_is_killed_its_kernels_end_and_so_do_their_leases(
     make_server: Callable[..., ServerProcess], embedded: PoolProcess
 ) -> None:
@@ -133,6 +137,8 @@ def test_when_the_server_is_killed_its_kernels_end_and_so_do_their_leases(
     assert doc["end_reason"] in ("restart_expired", "holder_exited")
 
 
+@pytest.mark.slow
+@pytest.mark.beside
 def test_two_servers_of_one_user_share_one_pool(
     make_server: Callable[..., ServerProcess], embedded: PoolProcess
 ) -> None:
@@ -148,6 +154,7 @@ def test_two_servers_of_one_user_share_one_pool(
 
 
 @pytest.mark.slow
+@pytest.mark.beside
 async def test_a_kernel_of_another_environment_starts_as_ever_and_the_tab_is_told_how_to_install(
     make_server: Callable[..., ServerProcess], embedded: PoolProcess, tmp_path: Path
 ) -> None:
@@ -183,6 +190,7 @@ async def test_a_kernel_of_another_environment_starts_as_ever_and_the_tab_is_tol
 
 
 @pytest.mark.slow
+@pytest.mark.beside
 async def test_a_killed_pool_is_started_again_and_the_tab_is_told(
     make_server: Callable[..., ServerProcess], embedded: PoolProcess
 ) -> None:

@@ -57,6 +57,7 @@ def test_two_services_started_at_once_are_one(pool_environment: dict[str, str]) 
 
 
 @pytest.mark.slow
+@pytest.mark.beside
 def test_in_a_terminal_a_second_service_is_refused_with_a_sentence(
     pool_environment: dict[str, str],
 ) -> None:
@@ -88,6 +89,7 @@ def test_a_killed_service_comes_back_at_the_same_place_with_the_same_leases(
 
 
 @pytest.mark.slow
+@pytest.mark.beside
 def test_a_port_that_is_taken_meanwhile_is_left_alone(pool_environment: dict[str, str]) -> None:
     import socket
 
@@ -121,6 +123,7 @@ def test_a_service_that_ends_with_leases_leaves_its_agent(pool_environment: dict
 
 
 @pytest.mark.slow
+@pytest.mark.beside
 def test_an_embedded_service_that_nobody_needs_ends_by_itself(pool_environment: dict[str, str]) -> None:
     pool = PoolProcess(emulate=EMULATE, embedded=True, arguments=("--PoolService.idle_exit_seconds=2",))
     try:
@@ -142,6 +145,7 @@ def test_an_embedded_service_that_nobody_needs_ends_by_itself(pool_environment: 
 
 
 @pytest.mark.slow
+@pytest.mark.beside
 def test_a_service_in_a_terminal_does_not_end_by_itself(pool_environment: dict[str, str]) -> None:
     with running_pool(emulate=EMULATE, arguments=("--PoolService.idle_exit_seconds=1",)) as pool:
         began = time.monotonic()

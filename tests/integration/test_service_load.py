@@ -13,7 +13,7 @@ from jupyter_gpupool.protocol import paths
 from tests.support.pool_process import running_pool, wait_for
 
 OWNERS = 8
-SECONDS = 2.0
+SECONDS = 1.0
 
 
 def test_every_lease_of_many_owners_is_granted_once_and_ends_once(

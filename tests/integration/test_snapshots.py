@@ -24,7 +24,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return dict(os.environ) | {
         names.ENV_RUNTIME_DIR: str(root / "run"),
         names.ENV_DATA_DIR: str(root / "data"),
-        names.ENV_AUTOSTART: "0",
         "IPYTHONDIR": str(root / "ipython"),
         "JPY_SESSION_NAME": str(root / "training.ipynb"),
     }
@@ -247,3 +246,8 @@ def test_the_store_is_private(world: dict[str, str], kernel: Notebook) -> None:
     (key,) = data.rglob("snapshots.key")
     assert key.stat().st_mode & 0o777 == 0o600
     assert not open_to_others
+
+
+def test_nothing_of_this_has_started_a_pool(world: dict[str, str], kernel: Notebook) -> None:
+    kernel.ok("%gpupool snapshots")
+    assert not (Path(world[names.ENV_RUNTIME_DIR]) / names.POOL_FILE).exists()

@@ -274,7 +274,7 @@ class TestPool(PoolMachine.TestCase):
     """Some runs, the same each time."""
 
     settings = settings(
-        max_examples=40,
+        max_examples=25,
         stateful_step_count=40,
         deadline=None,
         derandomize=True,

@@ -196,6 +196,8 @@ print("ALIVE", shell.run_cell("sum(numpy.ones(10))").result)
 """
 
 
+@pytest.mark.slow
+@pytest.mark.beside
 def test_under_a_real_limit_numpy_and_torch_are_explained_and_the_process_lives_on():
     done = subprocess.run(
         [sys.executable, "-c", REAL], capture_output=True, text=True, timeout=120, check=False

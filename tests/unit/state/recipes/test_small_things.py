@@ -21,7 +21,6 @@ import threading
 import types
 from collections.abc import Iterator
 from concurrent.futures import Future
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -299,15 +298,14 @@ def test_a_fault_in_a_recipe_costs_its_value_only(registered: None) -> None:
 
 
 def test_a_package_is_asked_for_its_recipes_once_it_is_in_use(
-    registered: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    registered: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     package = types.ModuleType("tests_meters")
     package.__dict__["tell"] = lambda: users.register(Meter, lambda one: one.value, Meter)
-    points = [
-        metadata.EntryPoint(name, f"{name}:tell", users.GROUP) for name in ("tests_meters", "tests_broken")
-    ]
-    monkeypatch.syspath_prepend("/nowhere")  # another path has other packages
-    monkeypatch.setattr(metadata, "entry_points", lambda group: points if group == users.GROUP else [])
+    lines = [f"[{users.GROUP}]", "tests_meters = tests_meters:tell", "tests_broken = tests_broken:tell"]
+    (tmp_path / "meters-1.dist-info").mkdir()
+    (tmp_path / "meters-1.dist-info" / "entry_points.txt").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(tmp_path)
     assert Meter not in [recipe.kind for recipe in users.recipes()]
     monkeypatch.setitem(sys.modules, "tests_meters", package)
     monkeypatch.setitem(sys.modules, "tests_broken", types.ModuleType("tests_broken"))
