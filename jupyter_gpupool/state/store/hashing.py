@@ -108,6 +108,8 @@ class Hasher:
         chunk = digest(data)
         known = self._known(chunk)
         squeezed = None if known else self._squeezer.squeeze(memoryview(data))
+        if squeezed is None and not known and not self._copies:  # looked at again when it was written
+            return Piece(chunk, data, len(view), Codec.RAW, quick)
         if xxhash.xxh3_128_digest(data, seed) == quick:
             seen.put(quick, chunk)
         elif squeezed is not None and not self._copies:
@@ -116,7 +118,7 @@ class Hasher:
             return Piece(chunk, b"", len(view), Codec.RAW)
         if squeezed is not None:
             return Piece(chunk, squeezed, len(view), Codec.ZSTD)
-        return Piece(chunk, data, len(view), Codec.RAW, b"" if self._copies else quick)
+        return Piece(chunk, data, len(view), Codec.RAW)
 
 
 def _result(work: Future[list[Piece]] | list[Piece]) -> list[Piece]:

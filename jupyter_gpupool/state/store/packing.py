@@ -26,6 +26,7 @@ from jupyter_gpupool.state.store.formats import (
     seal_index,
 )
 from jupyter_gpupool.state.store.index import index_path, pack_path
+from jupyter_gpupool.state.store.shelf import Seen
 
 #: Small chunks are gathered to writes of this size.
 GATHER_BYTES = 1024 * 1024
@@ -65,17 +66,17 @@ class PackWriter:
         The owner's files.
     pack : str
         Its id.
-    seed : int
-        The seed of quick hashes.
+    seen : Seen
+        Takes in what was written of memory that is not the store's own.
     queue_bytes : int
         So many bytes of the store's own memory may wait to be written.
     """
 
-    def __init__(self, files: Files, pack: str, *, seed: int, queue_bytes: int) -> None:
+    def __init__(self, files: Files, pack: str, *, seen: Seen, queue_bytes: int) -> None:
         self.pack = pack
         self.written_bytes = 0
         self.seconds = 0.0
-        self._files, self._seed, self._limit = files, seed, queue_bytes
+        self._files, self._seen, self._limit = files, seen, queue_bytes
         self._sink: Sink | None = None
         self._gathered = bytearray()
         self._entries: list[Entry] = []
@@ -184,15 +185,23 @@ class PackWriter:
             self._gathered += bytes(-position % PAGE_BYTES)
             position += -position % PAGE_BYTES
         self._entries.append(Entry(piece.id, position, len(piece.data), piece.nbytes, piece.codec))
-        if not large:
-            self._gathered += piece.data
-            if len(self._gathered) >= GATHER_BYTES:
-                self._flush()
+        if large:
+            self._flush()
+            self._put(piece.data)
+            self._look_again(piece, piece.data)
             return
-        self._flush()
-        self._put(piece.data)
-        if piece.quick and xxhash.xxh3_128_digest(piece.data, self._seed) != piece.quick:
-            raise changed_meanwhile()
+        data = bytes(piece.data)
+        self._look_again(piece, data)
+        self._gathered += data
+        if len(self._gathered) >= GATHER_BYTES:
+            self._flush()
+
+    def _look_again(self, piece: Piece, written: bytes | memoryview) -> None:
+        """Refuse somebody else's memory that is not what its id says any more; remember it else."""
+        if piece.quick:
+            if xxhash.xxh3_128_digest(written, self._seen.seed) != piece.quick:
+                raise changed_meanwhile()
+            self._seen.put(piece.quick, piece.id)
 
     def _flush(self) -> None:
         if self._gathered:

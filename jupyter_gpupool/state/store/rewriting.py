@@ -17,7 +17,7 @@ QUEUE_BYTES = 16 * 1024 * 1024
 
 def rewrite(shelf: Shelf, pack: str, content: PackIndex, kept: list[Entry]) -> int:
     """Write the chunks of a pack that are kept into a new one; return the bytes that this saves."""
-    writer = PackWriter(shelf.files, shelf.mint(), seed=shelf.seen.seed, queue_bytes=QUEUE_BYTES)
+    writer = PackWriter(shelf.files, shelf.mint(), seen=shelf.seen, queue_bytes=QUEUE_BYTES)
     source = shelf.files.open(pack_path(pack))
     try:
         for entry in kept:

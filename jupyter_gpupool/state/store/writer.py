@@ -47,9 +47,7 @@ class Writer:
 
     def __init__(self, shelf: Shelf, options: WriteOptions, held: ExitStack) -> None:
         self._shelf, self._options, self._held = shelf, options, held
-        self._pack = PackWriter(
-            shelf.files, shelf.mint(), seed=shelf.seen.seed, queue_bytes=options.queue_bytes
-        )
+        self._pack = PackWriter(shelf.files, shelf.mint(), seen=shelf.seen, queue_bytes=options.queue_bytes)
         self._hasher = Hasher(shelf, self._known, options)
         self._pending: set[bytes] = set()
         self._done_bytes = 0
