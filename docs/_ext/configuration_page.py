@@ -5,6 +5,7 @@ from __future__ import annotations
 from comments import read_comments, sentence
 
 from jupyter_gpupool.cluster.settings import PoolAgent
+from jupyter_gpupool.kernel.snapshots.settings import GPUPoolSnapshots
 from jupyter_gpupool.protocol import names
 from jupyter_gpupool.server.app import GPUPoolExtension
 from jupyter_gpupool.service.settings import PoolService
@@ -17,6 +18,7 @@ _CONFIGURABLES = {
     "service manager runs it), or `jupyter_gpupool_config.py`",
     GPUPoolExtension: "The Jupyter Server extension: `jupyter lab --GPUPoolExtension.NAME=VALUE`, or "
     "`jupyter_server_config.py`",
+    GPUPoolSnapshots: "Snapshots of kernels: `ipython_kernel_config.py`",
 }
 
 

@@ -80,7 +80,9 @@ def load(ipython: Any) -> None:
 def _look_once(ipython: Any) -> None:
     """With the first cell, see whether the kernel that this notebook had before left anything behind."""
 
-    def look(*_: object) -> None:
+    def look(info: Any = None) -> None:
+        if not getattr(info, "store_history", True):
+            return  # a front end that prepares the kernel, perhaps before that knows its notebook
         ipython.events.unregister("pre_run_cell", look)
         from jupyter_gpupool.kernel.snapshots.offer import offer
 

@@ -9,6 +9,8 @@ import { bytes } from './format';
 import { listSnapshots } from './restapi';
 import { ISnapshot } from './types';
 
+const MIB = 2 ** 20;
+
 /** A kernel, as far as an offer needs it. */
 export type IOfferKernel = Pick<Kernel.IKernelConnection, 'id' | 'requestExecute'>;
 
@@ -117,7 +119,7 @@ export function offerText(snapshot: ISnapshot, trans: TranslationBundle): string
   return trans.__(
     'The kernel of this notebook is gone. Restore its state of %1 (%2, about %3 s)?',
     when,
-    bytes(snapshot.total_bytes),
+    snapshot.total_bytes < MIB ? trans.__('less than 1 MiB') : bytes(snapshot.total_bytes),
     Math.max(1, Math.round(snapshot.restore_seconds))
   );
 }

@@ -67,6 +67,7 @@ test('an offer says when, how much and how long', () => {
   const text = offerText(snapshot(), trans);
   assert.match(text, /1\.2 GiB, about 3 s\)\?$/);
   assert.match(text, /26/);
+  assert.match(offerText(snapshot({ total_bytes: 9 }), trans), /less than 1 MiB/);
 });
 
 test('a snapshot is offered once, and restored when that is accepted', async () => {

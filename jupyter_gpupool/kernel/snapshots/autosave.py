@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from jupyter_gpupool.state.model import Manifest
     from jupyter_gpupool.state.saving import Staged
 
+#: Pause before another look while the last save is still being written, seconds.
+WRITING_SECONDS = 1.0
 #: Time between two collections of what automatic snapshots no longer need, seconds.
 COLLECT_SECONDS = 600.0
 
@@ -133,7 +135,8 @@ class Autosaver:
         due = self._pacer.due_at()
         loop = _running_loop()
         if due is not None and loop is not None and not self._running:
-            self._timer = loop.call_later(max(0.05, due - self._clock()), self._look)
+            pause = WRITING_SECONDS if self.busy else 0.0
+            self._timer = loop.call_later(max(pause, due - self._clock()), self._look)
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:
