@@ -467,3 +467,14 @@ async def test_our_extension_is_no_landing_page_and_reads_the_projects_configura
     assert app.default_url == "/"
     assert app.config_file_name == "jupyter_gpupool_config"
     assert all(trait.help for trait in app.class_own_traits(config=True).values())
+
+
+async def test_a_kernel_is_told_how_its_state_is_saved(
+    kernels: Kernels, parts: ServerParts, connected: Any
+) -> None:
+    await connected()
+    parts.snapshots.update({names.ENV_AUTOSAVE: "every 10m", names.ENV_STORE: ""})
+    await kernels.start()
+    environment = (await kernels.next_process())["env"]
+    assert environment[names.ENV_AUTOSAVE] == "every 10m"
+    assert names.ENV_STORE not in environment
