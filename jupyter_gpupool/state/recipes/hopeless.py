@@ -103,12 +103,6 @@ HOPELESS: tuple[tuple[str, str, str, str], ...] = (
     ("_lzma", "LZMACompressor", "a compressor in the middle of its data cannot be read back", _AGAIN),
     ("_lzma", "LZMADecompressor", "a decompressor in the middle of its data cannot be read back", _AGAIN),
     (
-        "_csv",
-        "reader",
-        "a reader in the middle of its file cannot be read back",
-        "Read the rows into a list.",
-    ),
-    (
         "asyncio.tasks",
         "Task",
         "a task runs in its event loop only",
