@@ -120,7 +120,10 @@ class Ledger:
             self._changed(share.device_id)
             self._tidy(share.device_id)
         for part in before.beside if before is not None else ():
+            self._changed(part.device_id)
             self._tidy(part.device_id)
+        for part in lease.beside if before is None or not before.beside else ():
+            self._changed(part.device_id)
         for share in lease.shares if before is None or not before.shares else ():
             self._changed(share.device_id)
 

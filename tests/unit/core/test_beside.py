@@ -109,6 +109,17 @@ def test_what_is_taken_beside_shares_survives_a_restart(a_pool: MakePool) -> Non
     assert pool.state(pool.request(a_want(250, host_cpu_milli=3000), key="b")) is S.QUEUED
 
 
+def test_who_waits_for_a_cpu_gets_the_cores_of_a_lease_from_before_a_restart(a_pool: MakePool) -> None:
+    pool = a_pool(*a_node(1))
+    lease_id = pool.hold(a_want(250, host_cpu_milli=8000))
+    pool.restart()
+    pool.join("node-1", holders=[pool.seen(lease_id)])
+    waits = pool.request(a_want(250, kind=DeviceKind.CPU), key="b")
+    assert pool.state(waits) is S.QUEUED
+    pool.end(lease_id)
+    assert pool.state(waits) is S.ATTACHING
+
+
 def test_a_spread_gang_takes_its_part_of_each_node(a_pool: MakePool) -> None:
     pool = a_pool(*a_node(1, 2), *a_node(2, 1))
     gang = replace(a_want(1000, host_cpu_milli=9001), count=3, spread=True)
