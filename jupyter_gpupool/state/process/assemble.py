@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from jupyter_gpupool.state.process import (
     cautions,
     chance,
+    conversions,
     environment,
     figures,
     history,
@@ -34,5 +35,12 @@ def sections(
         Names of environment variables that are secrets.
     """
     found = [environment.section(patterns), whereabouts.DIRECTORY, whereabouts.PATH]
-    found += [chance.SECTION, options.SECTION, cautions.SECTION, logs.SECTION, figures.SECTION]
+    found += [
+        chance.SECTION,
+        options.SECTION,
+        cautions.SECTION,
+        logs.SECTION,
+        figures.SECTION,
+        conversions.SECTION,
+    ]
     return found if memory is None else [*found, history.section(memory)]

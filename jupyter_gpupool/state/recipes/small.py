@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextvars
 import csv
 import decimal
+import functools
 import gc
 import itertools
 import re
@@ -16,6 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from jupyter_gpupool.state.graph.capturing import Capturing
+from jupyter_gpupool.state.recipes import peek
 from jupyter_gpupool.state.recipes.plain import named, plain
 from jupyter_gpupool.state.recipes.registry import Recipe, Reduced, recipe_for
 
@@ -98,6 +100,20 @@ def _struct(value: struct.Struct, capturing: Capturing) -> Reduced:
     return type(value), (value.format,)
 
 
+def _key(value: Any, capturing: Capturing) -> Reduced:
+    compare = peek.pointers(value)[0]
+    held = [value.obj] if len(gc.get_referents(value)) - (type(value) in gc.get_referents(value)) > 1 else []
+    if not callable(compare):
+        return capturing.lose(value, "this Python does not show how it compares", "Make it again.")
+    return make_key, (compare, held)
+
+
+def make_key(compare: Any, held: list[Any]) -> Any:
+    """Make a key that compares with a function; around a value, or one that makes such keys."""
+    key = functools.cmp_to_key(compare)
+    return key(held[0]) if held else key
+
+
 def _variables(value: contextvars.Context, capturing: Capturing) -> Reduced:
     return contextvars.Context, (), list(value.items()), None, None, fill_context
 
@@ -122,6 +138,7 @@ RECIPES = (
     recipe_for(type(csv.reader([]).dialect), _dialect),
     recipe_for(decimal.Context, _context),
     recipe_for(struct.Struct, _struct),
+    recipe_for(type(functools.cmp_to_key(max)), _key),
     recipe_for(contextvars.Context, _variables),
     Recipe(module="subprocess", qualname="Popen", reduce=_program, subclasses=True),
 )

@@ -6,6 +6,7 @@ import decimal
 import logging
 import os
 import random
+import sqlite3
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -17,7 +18,16 @@ from typing import Any
 import pytest
 
 from jupyter_gpupool.state.model import Finding, FindingKind
-from jupyter_gpupool.state.process import cautions, chance, environment, history, logs, options, whereabouts
+from jupyter_gpupool.state.process import (
+    cautions,
+    chance,
+    conversions,
+    environment,
+    history,
+    logs,
+    options,
+    whereabouts,
+)
 from jupyter_gpupool.state.process.assemble import sections
 from jupyter_gpupool.state.process.section import Section
 from tests.support.state_trip import trip
@@ -209,6 +219,23 @@ def test_filters_of_warnings_come_back_in_the_same_list(desk: Desk) -> None:
     assert warnings.filters is filters
     undo()
     assert warnings.filters == []
+
+
+def _as_text(value: bytes) -> str:
+    return value.decode()
+
+
+def test_conversions_of_sqlite_come_back(desk: Desk) -> None:
+    converters = sqlite3.converters  # type: ignore[attr-defined]
+    sqlite3.register_converter("mine", _as_text)
+    value = desk.take(conversions.SECTION)
+    assert "MINE" in dict(value["converters"])
+    assert "TIMESTAMP" not in dict(value["converters"])
+    del converters["MINE"]
+    undo = desk.put(conversions.SECTION, value)
+    assert converters["MINE"] is _as_text
+    undo()
+    assert "MINE" not in converters
 
 
 def test_loggers_get_their_levels_and_handlers_back(desk: Desk, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import bz2
 import csv
 import decimal
+import functools
 import gzip
 import io
 import logging
@@ -163,6 +164,18 @@ def test_what_everybody_shares_is_found_again_and_never_copied(monkeypatch: pyte
 def _closed(file: io.BytesIO) -> io.BytesIO:
     file.close()
     return file
+
+
+def test_keys_that_compare_with_a_function_compare_on() -> None:
+    key = functools.cmp_to_key(_backwards)
+    made, one, two = trip((key, key(1), key(2)))
+    assert sorted([1, 3, 2], key=made) == [3, 2, 1]
+    assert two < one
+    assert one.obj == 1
+
+
+def _backwards(one: int, other: int) -> int:
+    return other - one
 
 
 def test_the_context_of_decimals_stays_the_one_in_force() -> None:
