@@ -200,13 +200,12 @@ def _is_ready(name: str) -> bool:
 def _put(value: dict[str, list[dict[str, Any]]], tell: Tell) -> Undo:
     changes = Changes(_NAME, tell)
     for name, tables in value.items():
-        if name not in _LIBRARIES:
-            continue
+        if name not in _LIBRARIES or not (any(tables) or name in sys.modules):
+            continue  # nothing to set in a library that nobody has imported here
         try:
             importlib.import_module(name)
         except ImportError as error:
-            if any(tables):
-                changes.failed(name, f"{name} cannot be imported here: {error}")
+            changes.failed(name, f"{name} cannot be imported here: {error}")
             continue
         for settings, changed in zip(_LIBRARIES[name](), tables, strict=False):
             settings.put(changed, changes)

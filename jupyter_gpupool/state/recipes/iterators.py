@@ -14,6 +14,7 @@ from typing import Any
 
 from jupyter_gpupool.state.graph import loading
 from jupyter_gpupool.state.graph.capturing import Capturing
+from jupyter_gpupool.state.model import FindingKind
 from jupyter_gpupool.state.recipes.registry import Recipe, Reduced, recipe_for
 
 _GENERATOR_HINT = "Make it again after a restore."
@@ -109,6 +110,8 @@ def _advanced(iterator: Iterator[Any], steps: int) -> Iterator[Any]:
 
 def _left(value: Any, capturing: Capturing) -> Reduced:
     """Keep what is left: the order of a set is another one in another process."""
+    reason = "it goes on over what was left, and no longer notices changes of what it walks over"
+    capturing.note(value, FindingKind.REBUILT, reason)
     return iter, (list(value.__reduce__()[1][0]),)
 
 
