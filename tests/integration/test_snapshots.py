@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -221,6 +223,32 @@ def test_a_state_is_saved_when_its_kernel_is_shut_down_or_told_to_end(world: dic
             assert "brings back" in second.first.stderr, end
             second.ok("%gpupool restore")
             assert second.ok("last").result == str(number)
+
+
+@pytest.mark.slow
+@pytest.mark.beside
+def test_in_a_plain_terminal_a_state_is_saved_when_it_ends_and_restored_in_the_next(
+    world: dict[str, str], tmp_path: Path
+) -> None:
+    environment = {name: value for name, value in world.items() if name != "JPY_SESSION_NAME"}
+    environment |= {names.ENV_DATA_DIR: str(tmp_path / "data"), "IPYTHONDIR": str(tmp_path)}
+
+    def type_in(*lines: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "IPython", "--simple-prompt", "--no-banner"],
+            input="\n".join(["%load_ext jupyter_gpupool", *lines, "exit", ""]),
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=90,
+            check=True,
+        )
+        return done.stdout + done.stderr
+
+    assert "Autosave: before shutdown" in type_in("kept = 6", "%gpupool autosave before shutdown")
+    shown = type_in("%gpupool restore", "kept * 7")
+    assert "Restored “auto_" in shown
+    assert ": 42" in shown
 
 
 @pytest.mark.slow

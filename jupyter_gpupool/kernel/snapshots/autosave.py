@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from jupyter_gpupool.core.errors import GPUPoolError
-from jupyter_gpupool.kernel.notices import NoticeBoard
+from jupyter_gpupool.kernel.notices import NoticeBoard, tell
 from jupyter_gpupool.kernel.snapshots import engine
 from jupyter_gpupool.kernel.snapshots.meter import Nowhere, metered
 from jupyter_gpupool.kernel.snapshots.policy import LONGEST_SECONDS, OFF, Before, Pacer, Policy
@@ -107,6 +107,8 @@ class Autosaver:
     def _cell_ends(self, *_: object) -> None:
         self._running = False
         self._loop = _running_loop() or self._loop
+        if Before.SHUTDOWN in self.policy.before:
+            engine.get_ready()  # when the interpreter ends, it is too late to import it
         if self._by_hand:
             self._by_hand = False
             self._pacer.saved(self._clock(), 0.0)
@@ -274,6 +276,7 @@ class Autosaver:
             return False
         deadline = self._clock() + seconds
         before = self.last
+        self._say = tell  # there is no next cell
         self.wait(seconds)
         self._save(deadline)
         self.wait(max(0.0, deadline - self._clock()))

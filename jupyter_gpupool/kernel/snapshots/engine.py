@@ -52,6 +52,15 @@ def open_store(settings: Settings) -> Store:
     return open_store(settings.store, owner=owner, keys=keys(), quota_bytes=settings.quota_bytes)
 
 
+def get_ready() -> None:
+    """Import what saving needs."""
+    import concurrent.futures.thread
+
+    from jupyter_gpupool.state import api
+
+    _ = api, concurrent.futures.thread.ThreadPoolExecutor
+
+
 def capture(namespace: dict[str, Any], **how: Any) -> Snapshot:
     """Save a namespace; see `jupyter_gpupool.state.capture`."""
     from jupyter_gpupool.state import api

@@ -5,8 +5,9 @@ that ends as somebody wanted leaves nothing to be offered, but what was saved ju
 said in the kernel's log, and the kernel ends all the same.
 
 A shutdown reaches a kernel in another thread, which then asks the main loop to stop. What is put into the
-loop before that is done first, in the main thread and while threads can still be started; `atexit` is too
-late for that. A signal to end comes without a request, and ends a process that does not look at it.
+loop before that is done first, in the main thread. At a prompt it is asked for before IPython clears the
+namespace. `atexit` is too late for both. A signal to end comes without a request, and ends a process that
+does not look at it.
 """
 
 from __future__ import annotations
@@ -49,9 +50,11 @@ class Farewell:
         self._saving = False
         self._restarting = False
         self._signals = False
-        kernel = getattr(session.shell, "kernel", None)
-        if kernel is not None:
-            self._listen(kernel)
+        shell = session.shell
+        if hasattr(shell, "kernel"):
+            self._listen(shell.kernel)
+        elif hasattr(shell, "ask_exit"):
+            self._listen_at_prompt(shell)
         atexit.register(self._at_exit)
 
     def take_signal(self) -> None:
@@ -82,6 +85,16 @@ class Farewell:
 
         kernel.do_shutdown = do_shutdown
 
+    def _listen_at_prompt(self, shell: Any) -> None:
+        """Hear of ``exit`` and of the end of input before IPython clears the namespace."""
+        inner = shell.ask_exit
+
+        def ask_exit() -> None:
+            self.say()
+            inner()
+
+        shell.ask_exit = ask_exit
+
     def say(self) -> None:
         """Do what is to be done at the end; nothing when it was."""
         if self._done or os.getpid() != self._session.pid:
@@ -107,7 +120,10 @@ class Farewell:
             self._session.tell_pool(wait_seconds=TELL_SECONDS)
 
     def _at_exit(self) -> None:
-        self.say()
+        """Leave nothing to be offered; there is nothing to save any more: IPython has cleared it."""
+        if not self._done and os.getpid() == self._session.pid:
+            self._done = True
+            self._forget()
 
     def _told_to_end(self, number: int, _: Any) -> None:
         """Save, then let the signal do what it would have done."""

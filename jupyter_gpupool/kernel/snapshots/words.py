@@ -89,7 +89,7 @@ def finding(found: Finding) -> str:
     """Say one finding, with the reason and what to do."""
     head, _ = KINDS[found.kind.value]
     what = found.path or found.variable
-    kind = f" ({found.type_name})" if found.type_name else ""
+    kind = found.type_name if not what else f" ({found.type_name})" if found.type_name else ""
     reason = f": {found.reason.rstrip('.')}." if found.reason else "."
     return f"{head}: {what}{kind}{reason}" + (f" {found.hint}" if found.hint else "")
 
