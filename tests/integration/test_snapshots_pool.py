@@ -15,6 +15,7 @@ from jupyter_gpupool.protocol.tokens import KernelClaim, mint_kernel_token
 from tests.support.notebook import notebook
 from tests.support.pool_process import PoolProcess, running_pool, wait_for
 
+pytestmark = [pytest.mark.slow, pytest.mark.beside]
 BOB = "bobs-token-that-is-long-enough"
 KEY, INDEX = f"{API_PREFIX}/snapshots/key", f"{API_PREFIX}/snapshots"
 ARGUMENTS = (
@@ -73,8 +74,6 @@ def test_an_index_is_shown_to_its_owner_only(pool: PoolProcess) -> None:
     assert [it["name"] for it in pool.get(INDEX, token=BOB).body] == ["bobs"]
 
 
-@pytest.mark.slow
-@pytest.mark.beside
 def test_another_node_of_the_pool_restores_what_one_has_saved(
     pool: PoolProcess, world: dict[str, str], tmp_path: Path
 ) -> None:
@@ -102,8 +101,6 @@ def test_another_node_of_the_pool_restores_what_one_has_saved(
         assert third.ok("answer").result == "42"
 
 
-@pytest.mark.slow
-@pytest.mark.beside
 @pytest.mark.timeout(300)
 def test_a_state_is_saved_before_its_lease_is_taken_back(pool: PoolProcess, world: dict[str, str]) -> None:
     with notebook(world) as idle, notebook(world) as waiting:

@@ -50,7 +50,7 @@ class Farewell:
         self._saving = False
         self._restarting = False
         self._signals = False
-        shell = session.shell
+        shell: Any = session.shell
         if hasattr(shell, "kernel"):
             self._listen(shell.kernel)
         elif hasattr(shell, "ask_exit"):
