@@ -47,4 +47,5 @@ def _person(lease: Lease, first_ms: int, now_ms: int) -> Person:
         return once(
             lease.owner, at_ms, want, 1, max(1, ended_ms - lease.requested_ms) if gone else lease.wait_ms
         )
-    return once(lease.owner, at_ms, want, ended_ms - lease.granted_ms, lease.wait_ms)
+    person = once(lease.owner, at_ms, want, ended_ms - lease.granted_ms, lease.wait_ms)
+    return replace(person, visits=(replace(person.visits[0], pinned=lease.pinned),))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_gpupool.cluster.journal import Journal, JournalCorrupt, JournalTooNew, JournalUnavailable
+from jupyter_gpupool.core import events as ev
 from jupyter_gpupool.core.errors import InvalidValue
 from jupyter_gpupool.sim.compare import parse_policy, play
 from jupyter_gpupool.sim.journal_load import journal_workload
@@ -31,7 +32,8 @@ def _write(path: Path) -> Journal:
     driver.attach(waits)
     driver.advance(10_000)
     driver.end(waits)
-    driver.hold(250, owner="dan")
+    held = driver.hold(250, owner="dan")
+    driver.handle(ev.PinRequested(lease_id=held, pinned=True, **driver.when))
     driver.advance(20_000)
     journal.commit(driver.journal.writes, now_ms=driver.now_ms, wall_ms=driver.when["wall_ms"])
     return journal
@@ -65,6 +67,7 @@ def test_what_was_asked_for_is_played_again(tmp_path: Path, running: bool) -> No
     assert visits["ann"].cells == ((0, 90_000),)
     assert visits["cem"].patience_ms == 20_000
     assert visits["dan"].cells == ((0, 20_000),)
+    assert [owner for owner, it in visits.items() if it.pinned] == ["dan"]
     outcome = play(parse_pool("T4-16GB"), workload, parse_policy("order=fifo"))
     assert (outcome.counts.granted, outcome.counts.cancelled) == (3, 1)
     assert outcome.requests.p95_seconds == 30
