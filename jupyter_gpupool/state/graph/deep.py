@@ -16,74 +16,74 @@ from jupyter_gpupool.state.graph.usual import take_apart
 from jupyter_gpupool.state.recipes.registry import Registry
 
 #: Address space for the stack; only what is used of it takes memory.
-_STACK_BYTES = 1 << 30
-_LEVELS = 1_000_000
+_STACK_BYTES = (2 << 30, 512 << 20, 64 << 20)
+#: A level of the pickler, or of code that calls itself through it, takes up to this much.
+_LEVEL_BYTES = 2048
 T = TypeVar("T")
 
 
 def never_ends(value: Any, registry: Registry) -> bool:
     """Tell whether taking a value apart runs into the stack's end also where the stack is empty."""
-    found: list[bool] = []
-
-    def ask() -> None:
-        try:
-            take_apart(value)
-        except RecursionError:
-            found.append(True)
-        except Exception:
-            found.append(False)
-
     if registry.reducer(type(value)) is not None:
         return False
-    _in_thread(ask)
-    return found == [True]
+    try:
+        _in_thread(lambda: take_apart(value))
+    except RecursionError:
+        return True
+    except Exception:
+        return False
+    return False
 
 
 def on_large_stack(work: Callable[[bool], T]) -> T:
-    """Do something on a large stack: with the pickler of C; where that has a limit of its own, in Python."""
+    """Do something on a large stack: by the pickler of C, or in Python where that has a limit of its own.
+
+    Raises
+    ------
+    RecursionError
+        If that is not enough either.
+    """
+    slow = (3, 12) <= sys.version_info < (3, 14)
+    limit, size = sys.getrecursionlimit(), threading.stack_size()
+    try:
+        for stack_bytes in _STACK_BYTES:
+            threading.stack_size(stack_bytes)
+            sys.setrecursionlimit(max(limit, stack_bytes // _LEVEL_BYTES))
+            try:
+                return _in_thread(lambda: work(slow))
+            except _NoThread:
+                continue
+    finally:
+        threading.stack_size(size)
+        sys.setrecursionlimit(limit)
+    raise RecursionError("there is no memory for a larger stack")
+
+
+class _NoThread(Exception):
+    """Raised when a thread with this stack cannot be started."""
+
+
+def _in_thread(work: Callable[[], T]) -> T:
+    """Do something in a thread of its own, and wait for it."""
     outcome: list[T] = []
     errors: list[BaseException] = []
 
     def run() -> None:
-        for slow in (False, True):
-            try:
-                outcome.append(work(slow))
-                return
-            except RecursionError as error:
-                errors.append(error)
-            except Exception as error:
-                errors.append(error)
-                if not _is_depth(error):
-                    return
-            except BaseException as error:
-                errors.append(error)
-                return
+        try:
+            outcome.append(work())
+        except BaseException as error:
+            errors.append(error)
 
-    limit = sys.getrecursionlimit()
-    size = threading.stack_size(_STACK_BYTES)
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(run,), daemon=True)
     try:
-        sys.setrecursionlimit(max(limit, _LEVELS))
-        _in_thread(run)
-    finally:
-        threading.stack_size(size)
-        sys.setrecursionlimit(limit)
-    if not outcome:
-        raise errors[-1]
-    return outcome[0]
-
-
-def _is_depth(error: BaseException) -> bool:
-    return isinstance(error.__cause__, RecursionError)
-
-
-def _in_thread(work: Callable[[], None]) -> None:
-    thread = threading.Thread(target=contextvars.copy_context().run, args=(work,), daemon=True)
-    thread.start()
-    interrupted: KeyboardInterrupt | None = None
+        thread.start()
+    except RuntimeError as error:
+        raise _NoThread from error
     while thread.is_alive():
         try:
             thread.join()
         except KeyboardInterrupt as error:  # the limits belong to the thread until it has ended
-            interrupted = error
-    if interrupted is not None:
-        raise interrupted
+            errors.append(error)
+    if errors:
+        raise errors[-1]
+    return outcome[0]

@@ -23,7 +23,7 @@ from jupyter_gpupool.state.graph.usual import (
     take_apart,
 )
 from jupyter_gpupool.state.model import FindingKind
-from jupyter_gpupool.state.recipes.registry import Recipe, Reduced, Registry
+from jupyter_gpupool.state.recipes.registry import Recipe, Reduced, Registry, recipe_for
 
 if TYPE_CHECKING:
     from jupyter_gpupool.state.graph.stream import Pieces
@@ -31,9 +31,12 @@ if TYPE_CHECKING:
 
 #: How often a value is asked again that another thread changed meanwhile.
 _TRIES = 3
+_ENDLESS = "its own code never ends (RecursionError)"
 How = Callable[[Any], Any]
 #: References to the dict of an object that nobody else knows, while it is counted.
 _OWN = 2
+#: Builtin types that a pickler in Python knows, and that it is to ask about.
+_ASKED = frozenset({type, FunctionType})
 _new_object: Any = vars(copyreg)["__newobj__"]
 
 
@@ -48,6 +51,10 @@ class Deep(Exception):
     def __init__(self, value: Any) -> None:
         super().__init__("the structure is deeper than the stack")
         self.value = value
+
+
+class TooDeep:
+    """Stands for a variable that is deeper than any stack."""
 
 
 class Remark:
@@ -80,6 +87,8 @@ class Capture:
         Values whose own code never ends, by id.
     shells : sequence of set and dict
         Containers that are made empty, and filled at the end.
+    large : bool
+        Whether the stack is a large one: what runs into its end never ends.
     slow : bool
         Use the pickler that is written in Python, which no stack limits.
     """
@@ -93,6 +102,7 @@ class Capture:
         *,
         hopeless: dict[int, Any] | None = None,
         shells: Sequence[Any] = (),
+        large: bool = False,
         slow: bool = False,
     ) -> None:
         self.namespace = namespace
@@ -101,6 +111,7 @@ class Capture:
         self.remarks: list[Remark] = []
         self.variable = ""
         self._registry = registry
+        self._large = large
         self._singletons = Singletons()
         self._hopeless = {} if hopeless is None else hopeless
         self._how: dict[type, How | None] = {}
@@ -109,10 +120,15 @@ class Capture:
         self._shells = shells
         kind: Any = _InPython if slow else _Plain
         self._pickler: Any = kind(pieces, 5)
-        self._pickler.reducer_override = self._override()
+        setattr(self._pickler, "asks" if slow else "reducer_override", self._override())
         pieces.write(known.preamble([*live, *(type(one).__name__ for one in shells)]))
         self._pickler.memo = known.memo([*live.values(), *shells])
         self.dump = self._pickler.dump
+
+    def let_go(self) -> None:
+        """Let go of all that was met: what a memo holds looks as if somebody else knew it."""
+        self._pickler.clear_memo()
+        del self.dump, self._pickler
 
     def dump_shells(self) -> None:
         """Say what the containers hold that were made empty."""
@@ -200,7 +216,7 @@ class Capture:
     def _asked(self, value: Any, ask: Callable[[], Reduced | None]) -> Any:
         """Ask for a value's parts; what fails becomes a marker."""
         if id(value) in self._hopeless:
-            return self.lose(value, "its own code never ends (RecursionError)")
+            return self.lose(value, _ENDLESS)
         for left in reversed(range(_TRIES)):
             try:
                 reduced = ask()
@@ -210,6 +226,8 @@ class Capture:
                     return reduced
                 return guarded(reduced)
             except RecursionError as error:
+                if self._large:
+                    return self.lose(value, _ENDLESS)
                 raise Deep(value) from error
             except MemoryError:
                 raise
@@ -238,10 +256,25 @@ def _reason(value: Any, error: Exception) -> str:
 class _InPython(pickle._Pickler):
     """The pickler of the standard library in Python: slower, and as deep as there is memory."""
 
-    reducer_override: How
+    def __init__(self, pieces: Pieces, protocol: int) -> None:
+        super().__init__(pieces, protocol)
+        self.asks: How = _PLAIN
+
+    def reducer_override(self, value: Any) -> Any:
+        """Ask about all but builtin values, as the pickler of C does."""
+        return (
+            NotImplemented if type(value) in self.dispatch and type(value) not in _ASKED else self.asks(value)
+        )
+
+
+def _too_deep(value: TooDeep, capturing: Any) -> Reduced:
+    reason = "it is deeper than a million levels, or makes new objects without an end while it is saved"
+    reduced: Reduced = capturing.lose(value, reason)
+    return reduced
 
 
 RECIPES = (
+    recipe_for(TooDeep, _too_deep),
     Recipe(
         module="jupyter_gpupool.state.graph.lost",
         qualname="Lost",

@@ -16,7 +16,7 @@ from typing import Any
 from jupyter_gpupool.state.errors import CaptureFailed
 from jupyter_gpupool.state.graph import deep, paths, threads
 from jupyter_gpupool.state.graph.naming import type_name_of
-from jupyter_gpupool.state.graph.pickler import Capture, Deep
+from jupyter_gpupool.state.graph.pickler import Capture, Deep, TooDeep
 from jupyter_gpupool.state.graph.stream import Pieces, Put
 from jupyter_gpupool.state.graph.summary import summary_of
 from jupyter_gpupool.state.memory.roots import RootTable
@@ -112,43 +112,62 @@ class _Pass:
         self._wanted, self._registry, self._put, self._tick = wanted, registry, put, tick
         self._hopeless: dict[int, Any] = {}
         self._shells: list[Any] = []
+        self._too_deep: set[str] = set()
+        self._at = ""
 
     def run(self) -> Taken:
         for _ in range(_ENDLESS):
             try:
-                return self._once(slow=False)
+                return self._once()
             except Deep as error:
                 if not deep.never_ends(error.value, self._registry):
                     break
                 self._hopeless[id(error.value)] = error.value
             except RecursionError:
                 break
-        return deep.on_large_stack(self._once)
+        return self._on_large_stack()
 
-    def _once(self, slow: bool) -> Taken:
+    def _on_large_stack(self) -> Taken:
+        while True:
+            try:
+                return deep.on_large_stack(lambda slow: self._once(large=True, slow=slow))
+            except RecursionError as error:
+                if not self._at or self._at in self._too_deep:
+                    raise CaptureFailed(
+                        "The namespace could not be saved: a function or class of it reaches a structure that"
+                        " is deeper than any stack.",
+                        hint="Leave it out (--except), and save again.",
+                    ) from error
+                self._too_deep.add(self._at)
+
+    def _once(self, *, large: bool = False, slow: bool = False) -> Taken:
         with threads.one_moment() as alone, _no_collection():
-            pieces = Pieces(self._put, held=not alone, tick=None if self._tick is None else self._on)
-            roots = RootTable()
+            tick = None if self._tick is None else self._on
+            pieces = Pieces(self._put, held=not alone, tick=tick)
             capture = Capture(
                 self._wanted.namespace,
                 self._registry,
-                roots,
+                RootTable(),
                 pieces,
                 hopeless=self._hopeless,
                 shells=self._shells,
+                large=large,
                 slow=slow,
             )
-            variables = self._dump(capture, pieces)
-            unsafe = capture.unsafe()
+            try:
+                variables = self._dump(capture, pieces)
+                unsafe = capture.unsafe()
+            finally:
+                capture.let_go()
         if unsafe:
             self._shells = unsafe
-            return self._once(slow)
+            return self._once(large=large, slow=slow)
         segments = pieces.finish()
         findings = paths.findings(capture.remarks, self._wanted.namespace, self._wanted.names)
         return Taken(
             segments=segments,
             variables=variables,
-            roots=roots,
+            roots=capture.roots,
             findings=findings,
             stream_bytes=pieces.nbytes,
             modules=capture.modules(),
@@ -160,6 +179,7 @@ class _Pass:
 
     def _dump(self, capture: Capture, pieces: Pieces) -> list[Variable]:
         wanted, namespace = self._wanted, self._wanted.namespace
+        self._at = ""
         capture.variable = "(process)"
         capture.dump(dict(wanted.origins))
         capture.dump(list(wanted.first))
@@ -178,9 +198,9 @@ class _Pass:
     def _variable(self, name: str, value: Any, capture: Capture, pieces: Pieces) -> Variable:
         if self._tick is not None:
             self._tick(name)
-        capture.variable = name
+        capture.variable = self._at = name
         before = capture.roots.nbytes
-        capture.dump(value)
+        capture.dump(TooDeep() if name in self._too_deep else value)
         return Variable(
             name=name,
             type_name=type_name_of(value),

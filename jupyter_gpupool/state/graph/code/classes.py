@@ -94,22 +94,6 @@ def abc_registry(value: type) -> list[Any]:
     return list(found)
 
 
-class _Quiet:
-    """Stands before the bases while a class is made, so that none of them is told."""
-
-    __slots__ = ()
-
-    def __init_subclass__(cls, **keywords: Any) -> None:
-        """Do nothing."""
-
-
-class _QuietWithDict:
-    """The same, for bases whose instances have attributes of their own."""
-
-    def __init_subclass__(cls, **keywords: Any) -> None:
-        """Do nothing."""
-
-
 def make_class(metaclass: type, name: str, bases: tuple[type, ...], basics: dict[str, Any]) -> Any:
     """Make a bare class; a marker that is a class where that fails."""
     try:
@@ -128,17 +112,34 @@ def make_class(metaclass: type, name: str, bases: tuple[type, ...], basics: dict
 
 
 def _bare(metaclass: type, name: str, bases: tuple[type, ...], basics: dict[str, Any]) -> Any:
-    told = any("__init_subclass__" in vars(base) for kind in bases for base in kind.__mro__[:-1])
-    if not told:
+    """Make a class that none of its bases is told of."""
+    told = next((base for base in _reached(bases) if "__init_subclass__" in vars(base)), None)
+    if told is None:
         return type.__new__(metaclass, name, bases, basics)
-    for quiet in (_Quiet, _QuietWithDict):
-        made: Any = type.__new__(metaclass, name, (quiet, *bases), dict(basics))
-        try:
-            made.__bases__ = bases
-        except TypeError:  # another layout
-            continue
-        return made
-    raise TypeError("its bases cannot be kept from being told of it")
+    hook = vars(told)["__init_subclass__"]
+    type.__setattr__(told, "__init_subclass__", classmethod(_hear_nothing))
+    try:
+        return type.__new__(metaclass, name, bases, basics)
+    finally:
+        type.__setattr__(told, "__init_subclass__", hook)
+
+
+def _reached(bases: tuple[type, ...]) -> tuple[type, ...]:
+    """Return the classes that a new one would look names up in, but for object."""
+    if len(bases) == 1:
+        return bases[0].__mro__[:-1]
+    waiting = [list(base.__mro__[:-1]) for base in bases]
+    order: list[type] = []
+    while waiting := [rest for rest in waiting if rest]:
+        heads = (rest[0] for rest in waiting)
+        found = next((one for one in heads if not any(one in rest[1:] for rest in waiting)), waiting[0][0])
+        order.append(found)
+        waiting = [[one for one in rest if one is not found] for rest in waiting]
+    return tuple(order)
+
+
+def _hear_nothing(cls: type, **keywords: Any) -> None:
+    """Stand for a hook while a class is made again."""
 
 
 def fill_class(made: Any, state: tuple[dict[str, Any], list[type]]) -> None:

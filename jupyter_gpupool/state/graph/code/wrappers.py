@@ -16,6 +16,7 @@ from typing import Any
 
 from jupyter_gpupool.state.graph.capturing import Capturing
 from jupyter_gpupool.state.graph.code.functions import is_by_name
+from jupyter_gpupool.state.graph.code.modules import is_importable
 from jupyter_gpupool.state.graph.known import is_named
 from jupyter_gpupool.state.model import FindingKind
 from jupyter_gpupool.state.recipes.registry import Recipe, Reduced, recipe_for
@@ -107,8 +108,13 @@ def make_member(base: Any, kind: type, *arguments: Any) -> Any:
     return base.__new__(kind, *arguments)
 
 
+def _is_by(value: Any, module: object, name: object) -> bool:
+    """Tell whether a process that imports a module finds a value there by its name."""
+    return is_importable(module) and is_named(value, module, name)
+
+
 def _type_variable(value: Any, capturing: Capturing) -> Reduced | None:
-    if is_named(value, value.__module__, value.__name__):
+    if _is_by(value, value.__module__, value.__name__):
         return None
     keywords = {
         "bound": value.__bound__,
@@ -133,19 +139,19 @@ def make_variable(
 
 
 def _many_types(value: Any, capturing: Capturing) -> Reduced | None:
-    if is_named(value, value.__module__, value.__name__):
+    if _is_by(value, value.__module__, value.__name__):
         return None
     return make_variable, (type(value), value.__name__, (), {}, value.__module__)
 
 
 def _new_type(value: Any, capturing: Capturing) -> Reduced | None:
-    if is_named(value, value.__module__, value.__qualname__):
+    if _is_by(value, value.__module__, value.__qualname__):
         return None
     return typing.NewType, (value.__name__, value.__supertype__), {**vars(value)}, None, None, set_dict
 
 
 def _alias(value: Any, capturing: Capturing) -> Reduced | None:
-    if is_named(value, value.__module__, value.__name__):
+    if _is_by(value, value.__module__, value.__name__):
         return None
     return make_alias, (type(value), value.__name__, value.__value__, value.__type_params__)
 
