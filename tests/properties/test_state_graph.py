@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -41,7 +42,7 @@ GRAPHS = st.tuples(
     st.lists(st.tuples(st.integers(0, 11), st.integers(0, 11), st.one_of(st.none(), ATOMS)), max_size=30),
 )
 QUICK = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 
 
@@ -154,6 +155,9 @@ def moved(kernel: Kernel, store: Store) -> Kernel:
     return fresh
 
 
+THOROUGH = settings(QUICK, max_examples=150)
+
+
 @QUICK
 @given(GRAPHS)
 def test_random_graphs_come_back_isomorphic(graph: tuple[list[str], list[tuple[int, int, Any]]]) -> None:
@@ -165,6 +169,14 @@ def test_random_graphs_come_back_isomorphic(graph: tuple[list[str], list[tuple[i
     for name in names:
         same.check(kernel[name], fresh[name])
     assert [name for name in fresh.namespace if name in names] == names
+
+
+@pytest.mark.slow
+@pytest.mark.beside
+@THOROUGH
+@given(GRAPHS)
+def test_many_random_graphs_come_back_isomorphic(graph: tuple[list[str], list[tuple[int, int, Any]]]) -> None:
+    test_random_graphs_come_back_isomorphic.hypothesis.inner_test(graph)  # type: ignore[attr-defined]
 
 
 EDITS = st.lists(

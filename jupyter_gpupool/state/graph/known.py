@@ -10,6 +10,7 @@ import pickle
 import sys
 from typing import Any
 
+from jupyter_gpupool.state.graph import lost
 from jupyter_gpupool.state.graph.loading import current
 
 _OF_SYS = (
@@ -67,6 +68,8 @@ def find(name: str) -> Any:
     if name == "set":
         return set()
     found = here(loading.namespace).get(name)
+    if found is None and name.startswith("shell."):  # restored aside, under a prefix
+        found = getattr(shell(), "user_ns", {}).get(name.removeprefix("shell."))
     if found is not None:
         return found
     # The same object may have another name here: sys.stdout is sys.__stdout__ in one process only.
@@ -74,7 +77,7 @@ def find(name: str) -> Any:
     if found is not None:
         return found
     what = "the IPython shell" if name.startswith("shell") else name
-    return loading.lost(what, f"{what} belongs to the process, and this one has none")
+    return lost.marker(what, f"{what} belongs to the process, and this one has none")
 
 
 def named(module: str, qualname: str) -> Any:

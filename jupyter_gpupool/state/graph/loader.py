@@ -133,6 +133,10 @@ class Restore:
 
     def finish(self, variables: dict[str, Any]) -> None:
         """Do what had to wait for all objects, and put markers where values are half made."""
+        told = {id(remark.value) for remark in self.remarks}
+        for self.variable, value in variables.items():
+            if lost.is_lost(value) and id(value) not in told:  # an object of the process that is not there
+                self.note(value, FindingKind.NOT_SAVED, *lost.loss_of(value)[1:])
         while self._later:
             self._later.pop(0)()
         for value, reason in self._broken:

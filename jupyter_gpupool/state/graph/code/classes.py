@@ -138,7 +138,7 @@ def _reached(bases: tuple[type, ...]) -> tuple[type, ...]:
     return tuple(order)
 
 
-def _hear_nothing(cls: type, **keywords: Any) -> None:
+def _hear_nothing(cls: type, /, **keywords: Any) -> None:
     """Stand for a hook while a class is made again."""
 
 
