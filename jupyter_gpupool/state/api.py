@@ -83,15 +83,7 @@ def capture(
         If ``cancel`` said so.
     """
     job = Job(namespace, only=only, skip=skip, sections=sections, history=history)
-    label = partial(
-        Label,
-        name=name,
-        note=note,
-        notebook=notebook,
-        kernel=kernel,
-        hostname=hostname,
-        automatic=automatic,
-    )
+    label = _label(name, note, notebook, kernel, hostname, automatic)
     return job.save(store or open_store(), label, Ticker(progress, cancel, "checkpoint"))
 
 
@@ -127,15 +119,7 @@ def stage(
         As `capture` does.
     """
     job = Job(namespace, history=history)
-    label = partial(
-        Label,
-        name=name,
-        note=note,
-        notebook=notebook,
-        kernel=kernel,
-        hostname=hostname,
-        automatic=automatic,
-    )
+    label = _label(name, note, notebook, kernel, hostname, automatic)
     return job.stage(store or open_store(), label, Ticker(progress, cancel, "checkpoint"))
 
 
@@ -199,6 +183,14 @@ def diff(first: Snapshot, second: Snapshot) -> looking.Difference:
 def inspect(snapshot: Snapshot) -> looking.Inspection:
     """Look at what is in a snapshot, whoever wrote it, without executing anything of it."""
     return looking.look(snapshot)
+
+
+def _label(
+    name: str, note: str, notebook: str, kernel: str, hostname: str, automatic: bool
+) -> Callable[..., Label]:
+    """Return a label that still lacks what only the checkpoint knows."""
+    said = {"name": name, "note": note, "notebook": notebook, "kernel": kernel, "hostname": hostname}
+    return partial(Label, automatic=automatic, **said)
 
 
 def _mapped(devices: Mapping[str, str]) -> Callable[[str], str]:
