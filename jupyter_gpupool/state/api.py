@@ -189,8 +189,15 @@ def _label(
     name: str, note: str, notebook: str, kernel: str, hostname: str, automatic: bool
 ) -> Callable[..., Label]:
     """Return a label that still lacks what only the checkpoint knows."""
-    said = {"name": name, "note": note, "notebook": notebook, "kernel": kernel, "hostname": hostname}
-    return partial(Label, automatic=automatic, **said)
+    return partial(
+        Label,
+        name=name,
+        note=note,
+        notebook=notebook,
+        kernel=kernel,
+        hostname=hostname,
+        automatic=automatic,
+    )
 
 
 def _mapped(devices: Mapping[str, str]) -> Callable[[str], str]:
