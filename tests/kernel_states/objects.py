@@ -150,9 +150,8 @@ OK = err.code == 3 and isinstance(err.__cause__, KeyError) and err.__notes__ == 
         "one_bad_member_costs_only_itself",
         r"""
 # %%
-import threading
 good = [1, 2]
-job = threading.Thread(target=print)
+job = (n for n in good)
 bag = {"good": good, "job": job, "n": 3}
 # %% check
 OK = False
