@@ -71,7 +71,7 @@ import copyreg
 class R:
     def __init__(self, a): self.a = a
     def __reduce__(self): return (R, (self.a,), {'b': 5})
-class S: 
+class S:
     def __init__(self, q): self.q = q
 copyreg.pickle(S, lambda s: (S, (s.q * 2,)))
 r = R([1]); s = S(2); rr = [r, r]
@@ -339,7 +339,7 @@ OK = Out[1] is d and _1 is d and d['a'] == [1, 2] and _ == 42 and __ is d and Ou
 # %%
 import matplotlib; matplotlib.use('Agg')
 import matplotlib.pyplot as plt
-f1 = plt.figure(); a1 = f1.add_subplot(); ln, = a1.plot([1, 2]); 
+f1 = plt.figure(); a1 = f1.add_subplot(); ln, = a1.plot([1, 2]);
 f2, axs = plt.subplots(2, sharex=True)
 plt.figure(f1.number)
 tw = a1.twinx(); ann = a1.annotate('x', (0, 1)); cyc = a1._get_lines
@@ -676,7 +676,7 @@ OK = OK and df.iloc[0, 1] == 50 and frames['c'].iloc[0, 0] == 1
         r"""
 # %%
 import threading, queue, concurrent.futures as cf, multiprocessing as mp, time
-q = queue.Queue(3); q.put('a'); q.put('b'); q.get(); 
+q = queue.Queue(3); q.put('a'); q.put('b'); q.get();
 done = threading.Thread(target=lambda: None); done.start(); done.join()
 not_started = threading.Thread(target=print, args=(1,), name='later')
 ex = cf.ThreadPoolExecutor(2); f = ex.submit(pow, 2, 3); f.result()
