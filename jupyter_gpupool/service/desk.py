@@ -126,8 +126,6 @@ class Desk:
         lease = await self._own(who, lease_id)
         if lease.state is LeaseState.QUEUED:
             self._waiters.queued(lease.id)
-            await self._host.settled()  # its place in the queue may have changed, and that not be written yet
-            lease = await self._own(who, lease_id)
         return await self._show(who, lease)
 
     async def _create(self, who: Principal, wanted: LeaseRequest, row: IdempotencyRow) -> None:

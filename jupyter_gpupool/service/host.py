@@ -2,8 +2,6 @@
 
 Rules of this module: events are handled in the order in which they came; all transitions of a batch are one
 transaction of the journal; nobody learns of a decision, and nothing is ordered, before it is on the disk.
-While one batch is being written, what comes in is decided and makes the next one; but that waits while
-somebody wants to look at the pool, so that there is a moment at which all that was decided is on the disk.
 While the journal cannot be written nothing is granted, and what happens all the same (ends, exits) is kept
 and written when it can be.
 """
@@ -13,9 +11,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from jupyter_gpupool.cluster.journal import IdempotencyRow, JournalUnavailable
 from jupyter_gpupool.cluster.journal_rows import owners_changed
@@ -47,7 +44,7 @@ _log = logging.getLogger(__name__)
 #: Most events in one transaction.
 BATCH = 256
 #: After a batch of at least so many events, the next one is gathered for so long, seconds.
-BUSY, GATHER_SECONDS = 3, 0.002
+BUSY, GATHER_SECONDS = 3, 0.004
 #: Shortest and longest pause between two tries to write to a journal that failed, seconds.
 RETRY_SECONDS = (1.0, 15.0)
 #: How many leases that ended are kept at hand.
@@ -120,12 +117,7 @@ class PoolHost:
         self._unwritten: list[WriteDown] = []
         self._items: deque[Item] = deque()
         self._arrived = asyncio.Event()
-        #: What is decided and not written yet, and what is being written.
-        self._decided: list[Item] = []
-        self._writing: list[Item] = []
-        #: Done when all that was decided is on the disk; and how many wait for that.
         self._settling: asyncio.Future[None] | None = None
-        self._looking = 0
         self._alarm = Alarm(clock, self.post)
         self._retry_seconds = RETRY_SECONDS[0]
         self._writer: asyncio.Task[None] | None = None
@@ -152,7 +144,6 @@ class PoolHost:
                 item.future.set_exception(Stopping("The pool is ending.", hint="Try again."))
         if self._unwritten:
             await self._last_try()
-        self._settle()
 
     async def submit(self, event: Event, key: IdempotencyRow | None = None) -> None:
         """Have an event handled; when this returns, what follows from it is written down.
@@ -174,12 +165,8 @@ class PoolHost:
 
     async def settled(self) -> None:
         """Wait until what the Pool has decided is on the disk: what is read then may be told."""
-        self._looking += 1
-        try:
-            while self._settling is not None:
-                await asyncio.shield(self._settling)
-        finally:
-            self._looking -= 1
+        while self._settling is not None:
+            await asyncio.shield(self._settling)
 
     async def find(self, lease_id: str) -> Lease | None:
         """Find a lease, live or ended; None when there never was one (or it was pruned)."""
@@ -193,92 +180,48 @@ class PoolHost:
         self._arrived.set()
 
     async def _run(self) -> None:
+        batch: list[Item] = []
         while True:
             await self._arrived.wait()
-            await asyncio.sleep(0)  # what arrives in one round of the loop shares the transaction
+            # what arrives meanwhile shares the transaction; who comes alone is not kept waiting
+            await asyncio.sleep(GATHER_SECONDS if len(batch) >= BUSY else 0)
+            batch = [self._items.popleft() for _ in range(min(BATCH, len(self._items)))]
+            if not self._items:
+                self._arrived.clear()
             try:
-                await self._process()
+                await self._process(batch)
             except Exception:
-                self._start_over()
+                _log.exception("A batch of %d events could not be handled; this is a bug", len(batch))
+                self._start_over(batch)
             # whoever was answered looks at the pool before the next batch changes it
             await asyncio.sleep(0)
 
-    async def _process(self) -> None:
-        """Decide what has come, and write it down, until all that was decided is written."""
-        self._decide()
-        while self._decided:
-            if self._decided[-1].event is None:
-                await self._write_again()
-            self._writing, self._decided = self._decided, []
-            writes, count = writes_of(self._writing), len(self._writing)
-            if self.failure is None and writes:
-                await self._write_down(writes)
-            else:
-                self._unwritten.extend(writes)
-                self._publish(self._writing)
-                self._writing = []
-            if not self._decided:
-                self._settle()
-            await asyncio.sleep(GATHER_SECONDS if count >= BUSY and not self._looking else 0)
-            if not self._looking:
-                self._decide()
-
-    def _decide(self) -> None:
-        """Handle what has come, up to a try to write again."""
-        while self._items and len(self._decided) < BATCH:
-            item = self._items.popleft()
-            self._decided.append(item)
-            if item.event is None:
-                break
-            self._handle(item, item.event)
-        if not self._items:
-            self._arrived.clear()
-
-    async def _write_down(self, writes: Sequence[WriteDown]) -> None:
-        """Write a batch, and decide the next one meanwhile."""
-        keys = [item.key for item in self._writing if item.key is not None and item.error is None]
-        commit = asyncio.ensure_future(self._commit(writes, keys))
-        commit.add_done_callback(lambda _: self._arrived.set())
-        fault: Exception | None = None
-        while not commit.done():
-            if not self._looking and fault is None:
-                try:
-                    self._decide()
-                except Exception as error:  # told of when what is being written has been told of
-                    fault = error
-            self._arrived.clear()
-            await self._arrived.wait()
-        if self._items:
-            self._arrived.set()
-        try:
-            commit.result()
-        except JournalUnavailable as error:
-            self._writing, self._decided = [*self._writing, *self._decided], []
-            self._fall_back(self._writing, error)
-            self._unwritten.extend(writes_of(self._writing))
-        self._publish(self._writing)
-        self._writing = []
-        if fault is not None:
-            raise fault
-
-    def _start_over(self) -> None:
+    def _start_over(self, batch: Sequence[Item]) -> None:
         """Forget what a fault of ours left half done."""
-        batch = [*self._writing, *self._decided]
-        self._writing, self._decided = [], []
-        _log.exception("A batch of %d events could not be handled; this is a bug", len(batch))
         for item in batch:
             if item.future is not None and not item.future.done():
                 item.future.set_exception(GPUPoolError("The pool could not handle this; its log says why."))
         self._rebuild()
-        self._settle()
         # a fault that comes again at once shall not keep the service busy
         asyncio.get_running_loop().call_later(RETRY_SECONDS[0], self._recovered)
 
-    def _settle(self) -> None:
-        """Let those look who want to: all that was decided is on the disk."""
-        if self._settling is not None:
-            self._settling.set_result(None)
-            self._settling = None
+    async def _process(self, batch: Sequence[Item]) -> None:
+        for item in batch:
+            if item.event is None:
+                await self._write_again()
+            else:
+                self._handle(item, item.event)
+        writes = writes_of(batch)
+        if self.failure is not None:
+            self._unwritten.extend(writes)
+        elif writes:
+            keys = [item.key for item in batch if item.key is not None and item.error is None]
+            try:
+                await self._commit(writes, keys)
+            except JournalUnavailable as error:
+                self._fall_back(batch, error)
+                self._unwritten.extend(writes_of(batch))
+        self._publish(batch)
 
     def _handle(self, item: Item, event: Event) -> None:
         item.effects, item.error = (), None
@@ -289,13 +232,15 @@ class PoolHost:
             if item.future is None:
                 _log.debug("%s does not fit the pool any more: %s", type(event).__name__, error)
 
-    def _commit(
-        self, writes: Sequence[WriteDown], keys: Sequence[IdempotencyRow] = ()
-    ) -> Coroutine[Any, Any, None]:
-        """Begin to write; how owners stand is taken as it is now, before anything more is decided."""
-        if self._settling is None:
-            self._settling = asyncio.get_running_loop().create_future()
-        return self._journal.commit(writes, keys, self.pool.usage.rows(owners_changed(writes)))
+    async def _commit(self, writes: Sequence[WriteDown], keys: Sequence[IdempotencyRow] = ()) -> None:
+        settling: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._settling = settling
+        standings = self.pool.usage.rows(owners_changed(writes))
+        try:
+            await self._journal.commit(writes, keys, standings)
+        finally:
+            self._settling = None
+            settling.set_result(None)
 
     def _publish(self, batch: Sequence[Item]) -> None:
         """Tell of what is written down: the waiting callers, the agents, and all who watch."""
