@@ -96,6 +96,7 @@ def stage(
     notebook: str = "",
     kernel: str = "",
     hostname: str = "",
+    sections: bool = True,
     automatic: bool = True,
     history: History | None = None,
     progress: Progress | None = None,
@@ -105,7 +106,9 @@ def stage(
 
     Parameters
     ----------
-    namespace, store, name, note, notebook, kernel, hostname, automatic, history, progress, cancel
+    namespace, store, name, note, notebook, kernel, hostname, sections, automatic, history
+        As for `capture`.
+    progress, cancel
         As for `capture`.
 
     Returns
@@ -118,7 +121,7 @@ def stage(
     CaptureFailed, StoreFull, StoreUnavailable, Cancelled
         As `capture` does.
     """
-    job = Job(namespace, history=history)
+    job = Job(namespace, sections=sections, history=history)
     label = _label(name, note, notebook, kernel, hostname, automatic)
     return job.stage(store or open_store(), label, Ticker(progress, cancel, "checkpoint"))
 

@@ -133,7 +133,7 @@ def test_without_waiting_it_is_now_or_not_at_all(pool, book, second):
 
 def test_help_and_completion_work_in_a_kernel(book: Notebook):
     assert "--no-wait" in book.ok("%gpupool request --help").text
-    assert book.complete("%gpupool re") == ["request", "resize", "release", "restore"]
+    assert book.complete("%gpupool re") == ["request", "resize", "release", "restore", "rerun"]
     assert book.complete("%gpupool request 0.5 --ki") == ["--kind"]
     assert "release" in book.complete("x = %gpupool re")
     assert book.complete("%%gpupool 0.5 --no") == ["--no-wait"]

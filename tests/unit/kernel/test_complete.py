@@ -11,9 +11,9 @@ from jupyter_gpupool.kernel.complete import completions
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
-        ("%gpupool re", ["request", "resize", "release", "restore"]),
-        ("gpupool re", ["request", "resize", "release", "restore"]),
-        ("x = %gpupool re", ["request", "resize", "release", "restore"]),
+        ("%gpupool re", ["request", "resize", "release", "restore", "rerun"]),
+        ("gpupool re", ["request", "resize", "release", "restore", "rerun"]),
+        ("x = %gpupool re", ["request", "resize", "release", "restore", "rerun"]),
         ("%gpupool ", [*COMMANDS, "--help"]),
         ("%gpupool ch", ["checkpoint"]),
         ("%gpupool checkpoint --ex", ["--except"]),

@@ -159,7 +159,9 @@ async def test_reading_passes_the_pools_answer_through(
     assert fake_pool.asked == [("GET", f"{API_PREFIX}/{what}", b"")]
 
 
-@pytest.mark.parametrize("path", [["health"], ["events"], ["snapshots"], ["leases", "a", "b"], ["pool", "x"]])
+@pytest.mark.parametrize(
+    "path", [["health"], ["events"], ["snapshots", "key"], ["leases", "a", "b"], ["pool", "x"]]
+)
 async def test_what_is_not_on_the_list_does_not_exist(
     jp_fetch: Any, fake_pool: FakePool, connected: Any, path: list[str]
 ) -> None:

@@ -59,13 +59,13 @@ def test_looking_into_a_snapshot_runs_nothing_of_it() -> None:
 
 def test_a_staged_snapshot_holds_what_was_there_when_it_was_taken() -> None:
     trip = Trip("big = bytearray(b'a' * 500_000); x = [1]")
-    staged = state.stage(trip.before.namespace, store=trip.store, name="staged")
+    staged = state.stage(trip.before.namespace, store=trip.store, name="staged", sections=False)
     trip.before.run("big[0] = 98; x.append(2)")
     snapshot, fresh = staged.write(), Kernel()
     fresh.restore(snapshot)
     assert fresh["big"][0] == 97
     assert fresh["x"] == [1]
     assert snapshot.manifest.automatic
-    thrown = state.stage(trip.before.namespace, store=trip.store, name="thrown")
+    thrown = state.stage(trip.before.namespace, store=trip.store, name="thrown", sections=False)
     thrown.discard()
     assert "thrown" not in [manifest.name for manifest in trip.store.list()]
