@@ -105,6 +105,8 @@ class _Region(tuple[int, int]):
 
 def _reduce_look(array: Any, base: Any, offset: int) -> Reduced:
     shape, strides = array.shape, array.strides
+    if not array.size:  # it looks at nothing, and its address may be anywhere
+        offset = 0
     if isinstance(base, _Region):
         return _reduced(array, make_region_view, (_kind(array), *base, array.dtype, shape, strides, offset))
     return _reduced(array, make_view, (base, _kind(array), array.dtype, shape, strides, offset))

@@ -229,3 +229,11 @@ def test_deep_copies_and_what_was_restored_are_alike() -> None:
     given = torch.randn(1, 3, 8)
     with torch.no_grad():
         assert torch.equal(back(given), copy.deepcopy(model)(given))
+
+
+def test_arrays_that_look_at_nothing_of_a_tensor_come_back_empty() -> None:
+    nothing = torch.arange(6.0)[2:2]
+    array = nothing.numpy()
+    back = trip(array=array, nothing=nothing, back=array[::-1], wide=np.broadcast_to(array, (2, 0)))
+    assert [back[name].shape for name in ("array", "back", "wide")] == [(0,), (0,), (2, 0)]
+    assert back["array"].dtype == array.dtype
