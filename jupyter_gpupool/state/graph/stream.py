@@ -20,6 +20,8 @@ PIECE_BYTES = 1024 * 1024
 _END_BYTES = 64 * 1024
 #: The pickler hands buffers from this size on over as they are.
 _LARGE_BYTES = 64 * 1024
+#: xxhash lets other threads run while it hashes much at once (from somewhere above 64 KiB on).
+_HASH_BYTES = 16 * 1024
 
 
 class Put(Protocol):
@@ -57,7 +59,7 @@ class Pieces:
             self._tick()
         length = len(data)
         self.nbytes += length
-        self._hash.update(data)
+        self._digest(data)
         if length >= _LARGE_BYTES and length > len(self._open):
             self._end()
             self._whole(data)
@@ -66,6 +68,15 @@ class Pieces:
         if len(self._open) >= PIECE_BYTES:
             self._end()
         return length
+
+    def _digest(self, data: bytes | bytearray | memoryview) -> None:
+        """Hash a part: bit by bit where other threads must not run, which they may while much is hashed."""
+        if not self._held or len(data) <= _HASH_BYTES:
+            self._hash.update(data)
+            return
+        with memoryview(data) as view:
+            for at in range(0, len(view), _HASH_BYTES):
+                self._hash.update(view[at : at + _HASH_BYTES])
 
     def end_variable(self) -> str:
         """Note that a dump has ended; return a digest of its part of the stream."""

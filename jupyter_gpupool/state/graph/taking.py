@@ -93,14 +93,20 @@ def take(wanted: Wanted, registry: Registry, put: Put, tick: Callable[[str], Non
     for _ in range(_TRIES):
         try:
             return one.run()
+        except Torn as error:
+            last: Exception = error
         except RuntimeError as error:
             if "during iteration" not in str(error) and "mutated" not in str(error):
                 raise
             last = error
     raise CaptureFailed(
-        f"The namespace could not be saved: other threads changed it while it was looked at ({last}).",
+        "The namespace could not be saved: other threads changed it while it was looked at.",
         hint="Stop the threads that work on its containers, or wait for them, and take it again.",
     ) from last
+
+
+class Torn(Exception):
+    """Raised when another thread has run during a pass: what it saw may never have been there at once."""
 
 
 class _Pass:
@@ -141,9 +147,10 @@ class _Pass:
                 self._too_deep.add(self._at)
 
     def _once(self, *, large: bool = False, slow: bool = False) -> Taken:
-        with threads.one_moment() as alone, _no_collection():
-            tick = None if self._tick is None else self._on
-            pieces = Pieces(self._put, held=not alone, tick=tick)
+        with threads.one_moment() as moment, _no_collection():
+            # to show progress would let other threads run
+            tick = self._on if self._tick is not None and moment.alone else None
+            pieces = Pieces(self._put, held=not moment.alone, tick=tick)
             capture = Capture(
                 self._wanted.namespace,
                 self._registry,
@@ -157,6 +164,8 @@ class _Pass:
             try:
                 variables = self._dump(capture, pieces)
                 unsafe = capture.unsafe()
+                if moment.broken():
+                    raise Torn
             finally:
                 capture.let_go()
         if unsafe:

@@ -1,6 +1,8 @@
 """One moment for threads of Python: nobody changes the namespace while it is looked at.
 
-Rule of this module: the switch interval is put back whatever happens.
+Rules of this module: the switch interval is put back whatever happens; who looks at the namespace meanwhile
+must do nothing that lets go of the interpreter's lock, and where something did (a class of the user may), the
+look does not count.
 """
 
 from __future__ import annotations
@@ -26,8 +28,12 @@ _QUIET = (
     "execnet",
     "tqdm",
 )
-#: Longer than any pass over a namespace, seconds.
-_LONG_SECONDS = 3600.0
+#: How long another thread may be kept waiting for its turn, seconds. A thread that got one nevertheless keeps
+#: everybody else waiting as long, so this is how long a pass may hang, too.
+_TURN_SECONDS = 0.5
+
+#: Where threads stand: for each, its frame and the instruction in it.
+Standing = dict[int, tuple[int, int]]
 
 
 def users_threads() -> list[threading.Thread]:
@@ -53,14 +59,40 @@ def _is_quiet(frame: FrameType | None) -> bool:
     return False
 
 
+def standing(several: list[threading.Thread]) -> Standing:
+    """Say where threads stand; it is the same again as long as none of them has run."""
+    frames = sys._current_frames()
+    found = ((thread.ident or 0, frames.get(thread.ident or 0)) for thread in several)
+    return {ident: (id(frame), frame.f_lasti) for ident, frame in found if frame is not None}
+
+
+class Moment:
+    """A stretch in which other threads are kept from running Python.
+
+    Attributes
+    ----------
+    alone : bool
+        Whether there are none of the user's.
+    """
+
+    def __init__(self, several: list[threading.Thread]) -> None:
+        self.alone = not several
+        self._threads = several
+        self._before = standing(several)
+
+    def broken(self) -> bool:
+        """Tell whether some thread of the user has run nevertheless."""
+        return standing(self._threads) != self._before
+
+
 @contextmanager
-def one_moment() -> Iterator[bool]:
-    """Keep other threads from running Python meanwhile; say whether there are none of the user's."""
-    alone = not users_threads()
+def one_moment() -> Iterator[Moment]:
+    """Keep other threads from running Python meanwhile."""
+    several = users_threads()
     interval = sys.getswitchinterval()
-    if not alone:
-        sys.setswitchinterval(_LONG_SECONDS)
+    if several:
+        sys.setswitchinterval(_TURN_SECONDS)
     try:
-        yield alone
+        yield Moment(several)
     finally:
         sys.setswitchinterval(interval)
