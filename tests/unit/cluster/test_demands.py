@@ -33,14 +33,15 @@ pytestmark = pytest.mark.skipif("not hasattr(__import__('os'), 'pidfd_open')", r
 
 #: Prints its child's pid, ignores SIGTERM if it is told to, and ends with "interrupted" on SIGINT.
 _HOLDER = """
-import os, signal, subprocess, sys
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
 child = subprocess.Popen(["sleep", "300"], start_new_session=True, stdout=subprocess.DEVNULL)
 if "stubborn" in sys.argv:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print(child.pid, flush=True)
 try:
     while True:
-        signal.pause()
+        time.sleep(0.05)  # not pause(): a signal just before it would be seen by nobody
 except KeyboardInterrupt:
     child.kill()
     child.wait()
