@@ -73,7 +73,7 @@ class Companion:
     shell : InteractiveShell or None
         The notebook's shell, of whose cells the pool is told; None in a script.
     before_reclaim : callable or None
-        Called when a lease is to be taken back, with the seconds left; what it returns is said with that.
+        Called when a lease is to be taken back, with the seconds left; what it returns is said after that.
     """
 
     def __init__(
@@ -204,19 +204,12 @@ class Companion:
             return
         if not lease.heard(doc, known):
             return
-        new = [*_lost_limits(known, doc), *said.new(lease.all_notices())]
-        if doc.reclaim_seconds is not None and known.reclaim_seconds is None:
-            new = self._prepared(doc.reclaim_seconds, new)
-        for sentence in new:
+        # it is said first: to save takes a while, and a cell that is run meanwhile keeps the lease
+        for sentence in [*_lost_limits(known, doc), *said.new(lease.all_notices())]:
             self._say(sentence)
-
-    def _prepared(self, seconds: float, sentences: list[str]) -> list[str]:
-        """Do what is to be done before a lease is taken back, and say it in the line that says so."""
-        done = "" if self._before_reclaim is None else self._before_reclaim(seconds)
-        if not done:
-            return sentences
-        told = next((it for it in sentences if it.startswith("This lease is taken back")), "")
-        return [f"{it} {done}" if it is told else it for it in sentences] if told else [*sentences, done]
+        begins = doc.reclaim_seconds is not None and known.reclaim_seconds is None
+        if begins and self._before_reclaim and (done := self._before_reclaim(doc.reclaim_seconds or 0.0)):
+            self._say(done)
 
     def _say(self, sentence: str) -> None:
         if not self._stopped.is_set():
