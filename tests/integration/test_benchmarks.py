@@ -28,7 +28,8 @@ def test_a_quick_look_gives_figures_beside_their_goals(name: str, tmp_path: Path
     figures = json.loads(report.read_text())["figures"]
     assert any(figure["goal"] for figure in figures)
     assert any(figure["unit"] == "x" for figure in figures), "a ratio, so that machines can be compared"
-    assert all(figure["name"] in done.stdout for figure in figures)
+    # a figure that is not listed stands in a table, under the names of its row and column
+    assert all(figure["name"] in done.stdout for figure in figures if figure.get("listed", True))
 
 
 def test_a_benchmark_that_cannot_measure_fails_and_says_why() -> None:
