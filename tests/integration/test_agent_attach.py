@@ -77,7 +77,7 @@ async def test_threads_and_children_that_exist_come_under_the_limits_too() -> No
             await holder.kill()
             await bench.told(ExitedReport)
             await until(lambda: os.sched_getaffinity(child) == everywhere, what="the orphan is free again")
-            assert not list((bench.runtime / "holders").iterdir())
+            await until(lambda: not list((bench.runtime / "holders").iterdir()), what="no record is left")
         finally:
             os.kill(child, signal.SIGKILL)
 

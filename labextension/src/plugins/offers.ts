@@ -45,26 +45,29 @@ export const offersPlugin: JupyterFrontEndPlugin<void> = {
   }
 };
 
-/** Look whenever the notebook has another kernel, or the same one again after it died. */
+/**
+ * Look whenever the notebook has another kernel, or the same one again after it died. What is left behind is
+ * known as soon as it died; a later look is for what could not be asked then.
+ */
 function follow(context: ISessionContext, offers: Offers): void {
   let died = false;
   const look = (): void => {
     const kernel = context.session?.kernel;
     if (kernel) {
       void offers.look(context.path, kernel, died);
-      died = false;
     }
   };
   context.kernelChanged.connect((_, change) => {
+    died = false;
     if (change.newValue) {
       look();
     }
   });
   context.statusChanged.connect((_, status) => {
-    if (status === 'autorestarting') {
-      died = true;
-    } else if (status === 'idle' && died) {
+    died = died || status === 'autorestarting';
+    if (died) {
       look();
+      died = status !== 'idle';
     }
   });
 }
