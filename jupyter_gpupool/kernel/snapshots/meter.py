@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from jupyter_gpupool.core.shares import format_memory
 from jupyter_gpupool.kernel.progress import NotebookLine, TerminalLine
 from jupyter_gpupool.kernel.shell import running_shell
-from jupyter_gpupool.kernel.snapshots.words import size
 
 #: What takes no longer shows nothing, seconds.
 QUIET_SECONDS = 1.0
@@ -119,9 +119,11 @@ class Meter:
         """Say how far it is: "Saving: 1.2 GiB of 3.4 GiB, 640.0 MiB/s"."""
         if not self._done:
             return self._verb
-        of = f" of {size(self._total)}" if self._total > self._done else ""  # or nobody knows how much it is
+        of = (
+            f" of {format_memory(self._total)}" if self._total > self._done else ""
+        )  # or nobody knows how much it is
         rate = self._done / max(self._clock() - self._began, 1e-3)
-        return f"{self._verb}: {size(self._done)}{of}, {size(int(rate))}/s"
+        return f"{self._verb}: {format_memory(self._done)}{of}, {format_memory(int(rate))}/s"
 
     def _show(self) -> None:
         now = self._clock()

@@ -58,7 +58,6 @@ class Session:
         self._looked = float("-inf")
         self._autosaver: Autosaver | None = None
         self._farewell: Farewell | None = None
-        self._telling: threading.Thread | None = None
         self._lock = threading.Lock()
         #: Id of the snapshot that a kernel before this one left behind, once that was said.
         self.offered = ""
@@ -180,13 +179,13 @@ class Session:
                 cancel=meter.cancel,
                 **self.about(automatic=False),
             )
-        manifest = snapshot.manifest
-        if only is None and skip is None:
-            self.newest = manifest.id
+        whole = only is None and skip is None
+        if whole:
+            self.newest = snapshot.manifest.id
             if self._autosaver is not None:
                 self._autosaver.saved_by_hand()
-        self.after_save(manifest, whole=only is None and skip is None)
-        return Saved(manifest=manifest)
+        self.after_save(snapshot.manifest, whole=whole)
+        return Saved(manifest=snapshot.manifest)
 
     def after_save(self, manifest: Manifest, *, whole: bool = True) -> None:
         """Leave word of a snapshot for the next kernel, and tell the pool, in a thread."""
@@ -222,7 +221,6 @@ class Session:
             thread.start()
         except RuntimeError:  # the interpreter ends: what is not told is told by the next kernel
             return
-        self._telling = thread
         thread.join(wait_seconds)
 
     def _tell(self) -> None:
