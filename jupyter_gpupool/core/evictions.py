@@ -7,10 +7,10 @@ what has been told already that it is taken back goes before all others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import NamedTuple
 
-from jupyter_gpupool.core.accounts import Account, reserved_by, taken_of_host, too_many
+from jupyter_gpupool.core.accounts import Account, too_many
 from jupyter_gpupool.core.asks import ask_of
 from jupyter_gpupool.core.devices import Device
 from jupyter_gpupool.core.entitlement import Ground
@@ -19,6 +19,7 @@ from jupyter_gpupool.core.leases import Lease, Want
 from jupyter_gpupool.core.ledger import Ledger
 from jupyter_gpupool.core.placement.rooms import Ask
 from jupyter_gpupool.core.shares import WHOLE_MILLI
+from jupyter_gpupool.core.together import NO_PART, Part, Together, reserved_by
 
 #: At how many devices is looked for one request.
 _TRIED = 64
@@ -137,16 +138,18 @@ class Rooms:
             (self._ledger.host_of(it), ask_of(request.want, devices=count)) for it, count in nodes.items()
         ]
 
-    def fits_beside(self, account: Account, ask: Ask, gone: Iterable[str]) -> bool:
+    def _staying(self, account: Account, going: Set[str]) -> list[Lease]:
+        """List who has anything of a device when further leases are gone."""
+        return [it for it in account.all_leases() if it.id not in self.gone and it.id not in going]
+
+    def fits_beside(self, account: Account, ask: Ask, request: Lease, gone: Iterable[str]) -> bool:
         """Whether a node has room for what a request takes beside its devices, with further leases gone."""
         device, going = account.device, {*gone}
         if device is None or account.device_id in self.kept:
             return False
-        cores, size = ask.cpu_milli, ask.memory_bytes
-        for lease_id in (*account.leases, *account.beside):
-            if lease_id not in self.gone and lease_id not in going:
-                taken = taken_of_host(self._ledger.leases[lease_id], device)
-                cores, size = cores + taken[0], size + taken[1]
+        together = Together(device, self._staying(account, going))
+        together.add(request, NO_PART, Part(ask.cpu_milli, ask.memory_bytes))
+        cores, size = together.cpu_milli, together.memory_bytes
         for more, more_bytes in self._beside.get(account.device_id, ()):
             cores, size = cores + more, size + more_bytes
         for _, milli, more_bytes in self._promised.get(account.device_id, ()):
@@ -167,19 +170,15 @@ class Rooms:
         if too_many(device, len(left) + len(promised) + 1, len(owners)):
             return False
         milli, memory_bytes = _size(device, request.want)
-        for lease in left:
-            for share in reserved_by(lease):
+        if account.beside:
+            together, units = Together(device, self._staying(account, going)), max(1, device.compute_units)
+            together.add(request, Part(milli * units, memory_bytes), NO_PART)
+            milli, memory_bytes = -(-together.cpu_milli // units), together.memory_bytes
+        else:
+            for share in (share for lease in left for share in reserved_by(lease)):
                 if share.device_id == device.id:
                     milli += share.compute_milli
                     memory_bytes += share.memory_bytes
-        if account.beside:
-            parts = [
-                taken_of_host(self._ledger.leases[it], device)
-                for it in account.beside
-                if it not in self.gone and it not in going
-            ]
-            milli += -(-sum(cores for cores, _ in parts) // max(1, device.compute_units))
-            memory_bytes += sum(size for _, size in parts)
         milli += sum(it for _, it, _ in promised)
         memory_bytes += sum(it for _, _, it in promised)
         return milli <= WHOLE_MILLI and memory_bytes <= device.memory_bytes - (device.unmanaged_bytes or 0)
@@ -268,7 +267,7 @@ def _free_hosts(
     """Take further leases of the devices' nodes back, until there is room beside the devices, too."""
     for account, ask in rooms.hosts(devices, request):
         waiting = iter(shelf.there.get(account.device_id, ())) if account is not None else iter(())
-        while account is None or not rooms.fits_beside(account, ask, victims):
+        while account is None or not rooms.fits_beside(account, ask, request, victims):
             taken = next(
                 (it for lease in waiting if lease.id not in victims and (it := may(lease)) is not None), None
             )

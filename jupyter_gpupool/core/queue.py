@@ -29,7 +29,7 @@ from jupyter_gpupool.core.placement.rooms import fits
 from jupyter_gpupool.core.placing import Choice, Placer
 from jupyter_gpupool.core.policies.order import OrderPolicy
 from jupyter_gpupool.core.policies.score import ScorePolicy
-from jupyter_gpupool.core.waiting import Group, Shape, group_of, want_of
+from jupyter_gpupool.core.waiting import Group, Shape, want_of
 
 __all__ = ["Blocked", "Queue", "QueueEntry"]
 
@@ -62,8 +62,9 @@ class Queue:
         self._by_policy: dict[Group, None] = {}
         self._before: dict[DeviceKind, Lease] = {}
         self._touched: dict[str, None] = {}
-        #: The line of each kind as it was ordered last, when that was, and who has come since.
+        #: What shapes mean, as long as no node is described anew.
         self._shapes: dict[Shape, Known] = {}
+        #: The line of each kind as it was ordered last, and who has come since.
         self._lines: dict[DeviceKind, deque[Lease]] = {}
         self._late: dict[DeviceKind, list[Lease]] = {}
         ledger.watch(self)
@@ -79,6 +80,7 @@ class Queue:
     def node_described(self, node_id: str) -> None:
         """Note that the devices of a node are others, or are described anew."""
         self._touched[node_id] = None
+        self._shapes.clear()  # which models there are may have changed
 
     # --- grants -------------------------------------------------------------------------------------
 
@@ -133,7 +135,7 @@ class Queue:
             is_first = first is not None and first.lease_id == lease.id
             if is_first and kind is not None:
                 seen.add(kind)
-            group = group_of(lease)
+            group = self._ledger.waitlist.group(lease)
             if group not in self._open and group not in self._special:
                 continue
             choice = self._choose(lease, self._lifted(lease, first, now_ms, first_seen=kind in seen))
@@ -179,7 +181,7 @@ class Queue:
 
     def _known(self, shape: Shape) -> Known:
         known = self._shapes.get(shape)
-        if known is None or shape.model:  # which models there are changes
+        if known is None:
             if len(self._shapes) > _MOST_SHAPES:
                 self._shapes.clear()
             want = want_of(shape)
@@ -265,7 +267,7 @@ class Queue:
             else:
                 self._firsts[kind] = again
                 self.fields.keep(again.kept)
-            self._special[group_of(lease)] = None
+            self._special[self._ledger.waitlist.group(lease)] = None
 
     def _drop(self, kind: DeviceKind) -> None:
         first = self._firsts.pop(kind)
@@ -286,10 +288,11 @@ class Queue:
     def _note_special(self, touched: dict[str, None], now_ms: int) -> None:
         """Open the groups for which there may be room that is not for others.
 
-        These are owners of devices on the nodes that take leases of one owner, and requests that are over
-        before the first in line has room.
+        These are owners of devices on the nodes that take leases of one owner, requests that are over before
+        the first in line has room, and those whose holder has a part of a node already.
         """
         waitlist = self._ledger.waitlist
+        self._special.update(waitlist.apart)
         if self.fields.any_one_owner:
             owners = self.fields.sharing(touched)
             for group in waitlist.groups if owners else ():
@@ -374,7 +377,7 @@ class Queue:
         for lease in candidates:
             if first is not None and lease.id == first.lease_id:
                 return False
-            shape = group_of(lease).shape
+            shape = self._ledger.waitlist.group(lease).shape
             if shape in hopeless or not hooks.may_grant(self._ledger, self._config, lease, (), now_ms):
                 continue
             found = reserve(self._ledger, self.fields, lease, now_ms)
@@ -412,19 +415,10 @@ class Queue:
                 lease,
                 tuple(kept[lease.id].kept) if lease.id in kept else (),
                 kept[lease.id].ready_ms if lease.id in kept else None,
-                group_of(lease) in self._by_policy,
+                self._ledger.waitlist.group(lease) in self._by_policy,
             )
             for lease in self._ordered(found, now_ms)
         ][:most]
-
-    def first_in_line(self) -> list[Blocked]:
-        """List the first request of each kind that has a reservation."""
-        leases = self._ledger.leases
-        return [
-            Blocked(leases[it.lease_id], tuple(it.kept), it.ready_ms, by_policy=False)
-            for it in self._firsts.values()
-            if it.lease_id in leases
-        ]
 
     def reservation(self, lease_id: str) -> Reservation | None:
         """Return what is kept for a request; None when it is not first in line."""
