@@ -328,7 +328,7 @@ class Fields:
         gone : set of str
             Leases that are looked upon as if they had ended.
         mine : mapping of str to Part
-            By CPU device: what the holder has of it already in the other way, as a share or beside one.
+            By CPU device: what of it is not counted anew, because the holder has it in the other way.
         """
         record = self._ledger.nodes[node_id]
         up = record.node.connected and not record.fencing

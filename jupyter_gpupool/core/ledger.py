@@ -135,13 +135,8 @@ class Ledger:
         """See that requests are looked at by themselves that count together with what their holder has."""
         for lease in leases:
             if lease.state is LeaseState.QUEUED and is_counted_once(lease.want):
-                apart = any(other_way(lease.want, it, self.device) for it in leases if it is not lease)
+                apart = any(other_way(lease.want, it) for it in leases if it is not lease)
                 self.waitlist.set_apart(lease, apart=apart)
-
-    def device(self, device_id: str) -> Device | None:
-        """Return a device as it was last reported; None when it is unknown."""
-        account = self.accounts.get(device_id)
-        return account.device if account is not None else None
 
     def watch(self, watcher: Watcher) -> None:
         """Have somebody told of every node that changes."""

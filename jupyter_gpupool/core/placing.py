@@ -19,7 +19,7 @@ from jupyter_gpupool.core.ledger import Ledger
 from jupyter_gpupool.core.placement.rooms import Room, fits, taken
 from jupyter_gpupool.core.policies.score import ScorePolicy
 from jupyter_gpupool.core.shares import WHOLE_MILLI
-from jupyter_gpupool.core.together import Part, is_counted_once, other_way
+from jupyter_gpupool.core.together import Part, Together, is_counted_once, other_way
 
 _NOBODY: Set[str] = frozenset()
 
@@ -95,13 +95,17 @@ class Placer:
         return None
 
     def _mine(self, want: Want, owner: str, holder: Holder, gone: Set[str]) -> dict[str, Part]:
-        """Say what the holder has of CPU devices already in the other way: the larger of both counts."""
+        """Say what of CPU devices is not counted anew, because the holder has it already in the other way."""
         if not is_counted_once(want):
             return {}
         found: dict[str, Part] = {}
         for lease in self._ledger.of_holder(owner, holder.key):
-            if lease.id not in gone:
-                found |= other_way(want, lease, self._ledger.device)
+            for device_id in other_way(want, lease) if lease.id not in gone else ():
+                account = self._ledger.account(device_id)
+                if account.device is not None:
+                    staying = (it for it in account.all_leases() if it.id not in gone)
+                    together = Together(account.device, staying)
+                    found[device_id] = together.uncounted(owner, holder.key, beside=want.asks_host)
         return found
 
     def _own_rooms(

@@ -8,7 +8,7 @@ Rule of this module: it adds up, one node at a time, and decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from jupyter_gpupool.core.devices import Device, DeviceKind
@@ -61,17 +61,14 @@ def is_counted_once(want: Want) -> bool:
     return want.asks_host or want.kind is DeviceKind.CPU
 
 
-def other_way(want: Want, lease: Lease, device_of: Callable[[str], Device | None]) -> dict[str, Part]:
-    """Return what another lease of its holder has, by CPU device, in the way that a request does not ask for.
+def other_way(want: Want, lease: Lease) -> tuple[str, ...]:
+    """Return the CPU devices of which another lease of a request's holder has a part in the other way.
 
     A request for cores beside a GPU counts together with shares of CPUs, and the other way round.
     """
     if not want.asks_host:
-        return {it.device_id: Part(it.cpu_milli, it.memory_bytes) for it in lease.beside}
-    if lease.want.kind is not DeviceKind.CPU:
-        return {}
-    devices = (device_of(share.device_id) for share in lease.shares)
-    return {device.id: share_of(lease, device) for device in devices if device is not None}
+        return tuple(it.device_id for it in lease.beside)
+    return tuple(it.device_id for it in lease.shares) if lease.want.kind is DeviceKind.CPU else ()
 
 
 class Together:
@@ -104,6 +101,12 @@ class Together:
     def add(self, lease: Lease, share: Part, beside: Part) -> None:
         """Let a lease take a share of the device, and a part of it beside other shares."""
         self._change(lease, share, beside, 1)
+
+    def uncounted(self, owner: str, key: str, *, beside: bool) -> Part:
+        """Return what a holder can take more, beside shares or as one, before any more is taken in all."""
+        share, other = self._held.get((owner, key), (NO_PART, NO_PART))
+        mine, theirs = (other, share) if beside else (share, other)
+        return Part(max(0, theirs[0] - mine[0]), max(0, theirs[1] - mine[1]))
 
     def remove(self, lease: Lease) -> Part:
         """Let a lease end; return what is free because of that."""
