@@ -352,9 +352,7 @@ class Fields:
                     if account.device_id in mine:
                         milli, room_bytes = account.open_beside(mine[account.device_id])
                     model = model or device.model
-                whole.append(device.whole_only)
-            else:
-                whole.append(False)
+            whole.append(device is not None and device.whole_only)
             milli, room_bytes = self._not_kept(account, milli, room_bytes, lifted)
             free.append(milli)
             free_bytes.append(room_bytes)
