@@ -47,12 +47,10 @@ def open_store(settings: Settings) -> Store:
 
 
 def get_ready() -> None:
-    """Import what saving needs."""
-    import concurrent.futures.thread
-
+    """Import what saving and restoring need."""
     from jupyter_gpupool.state import api
 
-    _ = api, concurrent.futures.thread.ThreadPoolExecutor
+    api.warm()
 
 
 def capture(namespace: dict[str, Any], **how: Any) -> Snapshot:
