@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Set
 from itertools import islice
+from operator import attrgetter
 
 from jupyter_gpupool.core import hooks
 from jupyter_gpupool.core.accounts import Account
@@ -33,6 +34,10 @@ from jupyter_gpupool.core.waiting import Group, Shape, want_of
 
 __all__ = ["Blocked", "Queue", "QueueEntry"]
 
+#: Groups with their requests, in the order of arrival.
+_Groups = Iterable[tuple[Group, list[tuple[int, str]]]]
+#: Requests are sorted by that in the order of arrival.
+_ARRIVAL = attrgetter("requested_ms", "id")
 #: How many shapes are remembered with what they mean.
 _MOST_SHAPES = 1024
 #: So many of a line are compared with those who have come since it was ordered.
@@ -54,9 +59,9 @@ class Queue:
         #: The first in line of each kind, what is kept for it, and since when.
         self._firsts: dict[DeviceKind, Reservation] = {}
         self._since_ms: dict[DeviceKind, int] = {}
-        #: Groups to be looked at where there is room for what they ask for, and those to be looked at at all
-        #: events: there may be room for them that is not for others.
-        self._open: dict[Group, None] = {}
+        #: Shapes whose groups are to be looked at where there is room for them, but for these that were; and
+        #: groups to be looked at at all events: there may be room for them that is not for others.
+        self._open: dict[Shape, set[Group]] = {}
         self._special: dict[Group, None] = {}
         #: Groups that only a quota keeps, and blocked requests that come before the first in line.
         self._by_policy: dict[Group, None] = {}
@@ -136,12 +141,13 @@ class Queue:
             if is_first and kind is not None:
                 seen.add(kind)
             group = self._ledger.waitlist.group(lease)
-            if group not in self._open and group not in self._special:
+            if group not in self._special and group in self._open.get(group.shape, {group}):
                 continue
             choice = self._choose(lease, self._lifted(lease, first, now_ms, first_seen=kind in seen))
             if choice is not None and self._allowed(lease, choice, now_ms):
                 return lease, choice
-            self._open.pop(group, None)
+            if group.shape in self._open:
+                self._open[group.shape].add(group)
             self._special.pop(group, None)
             if choice is not None:
                 self._by_policy[group] = None
@@ -156,23 +162,36 @@ class Queue:
 
         Of all that an owner asks for with one priority only the earliest can be next.
         """
-        waitlist = self._ledger.waitlist
-        roomy = {shape: self._has_room(shape) for shape in {group.shape for group in self._open}}
         earliest: dict[tuple[str, Priority, DeviceKind | None], tuple[int, str]] = {}
-        for group in (*(it for it in self._open if roomy[it.shape]), *self._special):
-            requests = waitlist.groups.get(group)
-            if requests is None:
-                self._special.pop(group, None)
-                continue
-            whose = (group.owner, group.priority, group.shape.kind)
-            known = earliest.get(whose)
-            if known is None or requests[0] < known:
-                earliest[whose] = requests[0]
+        found = earliest.get
+        for kind, groups in (*self._roomy(), *self._still_special()):
+            for group, requests in groups:
+                whose = (group.owner, group.priority, kind)
+                known, first = found(whose), requests[0]
+                if known is None or first < known:
+                    earliest[whose] = first
         if not earliest:
             return []
-        ids = dict.fromkeys(lease_id for _, lease_id in earliest.values())
-        ids.update(dict.fromkeys(it.lease_id for it in self._firsts.values()))
+        ids = dict.fromkeys([lease_id for _, lease_id in earliest.values()])
+        ids.update(dict.fromkeys([it.lease_id for it in self._firsts.values()]))
         return [self._ledger.leases[it] for it in ids]
+
+    def _roomy(self) -> Iterator[tuple[DeviceKind | None, _Groups]]:
+        """Yield the open groups of each shape for which anybody would have room."""
+        shapes = self._ledger.waitlist.shapes
+        for shape, looked_at in self._open.items():
+            if shape in shapes and self._has_room(shape):
+                groups = shapes[shape].items()
+                yield shape.kind, [it for it in groups if it[0] not in looked_at] if looked_at else groups
+
+    def _still_special(self) -> Iterator[tuple[DeviceKind | None, _Groups]]:
+        """Yield the special groups that still have a request."""
+        groups = self._ledger.waitlist.groups
+        for group in list(self._special):
+            if (requests := groups.get(group)) is not None:
+                yield group.shape.kind, ((group, requests),)
+            else:
+                del self._special[group]
 
     def _has_room(self, shape: Shape) -> bool:
         """Whether anybody could have what is asked for now."""
@@ -209,7 +228,7 @@ class Queue:
         return hooks.may_grant(self._ledger, self._config, lease, choice.shares, now_ms)
 
     def _ordered(self, leases: Iterable[Lease], now_ms: int) -> list[Lease]:
-        arrived = sorted(leases, key=lambda it: (it.requested_ms, it.id))
+        arrived = sorted(leases, key=_ARRIVAL)
         if len(arrived) < 2:
             return arrived
         standings = self._ledger.standings.of({it.owner for it in arrived}, now_ms)
@@ -247,9 +266,9 @@ class Queue:
         touched, self._touched = self._touched, {}
         if not touched:
             return
-        for shape, groups in waitlist.shapes.items():
+        for shape in waitlist.shapes:
             if self._gains(shape):
-                self._open.update(groups)
+                self._open[shape] = set()
         self._note_special(touched, now_ms)
         for field in self.fields:
             field.grown.clear()

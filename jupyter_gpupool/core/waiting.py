@@ -73,8 +73,8 @@ class Waiting:
     ----------
     groups : dict of Group to list of (int, str)
         Time and id of their requests, in the order of arrival; at least one.
-    shapes : dict of Shape to dict of Group to None
-        Groups by what they ask for.
+    shapes : dict of Shape to dict of Group to list of (int, str)
+        The same by what they ask for.
     kinds : dict of DeviceKind or None to int
         How many requests there are for each kind.
     fresh : dict of Group to None
@@ -88,7 +88,7 @@ class Waiting:
         self._arrivals: list[tuple[int, str]] = []
         self._leases: list[Lease] = []
         self.groups: dict[Group, list[tuple[int, str]]] = {}
-        self.shapes: dict[Shape, dict[Group, None]] = {}
+        self.shapes: dict[Shape, dict[Group, list[tuple[int, str]]]] = {}
         self.kinds: dict[DeviceKind | None, int] = {}
         self.fresh: dict[Group, None] = {}
         self.apart: dict[Group, None] = {}
@@ -124,7 +124,7 @@ class Waiting:
             self.apart[group] = None
         of_group = self.groups.setdefault(group, [])
         of_group.insert(bisect_left(of_group, key), key)
-        self.shapes.setdefault(group.shape, {})[group] = None
+        self.shapes.setdefault(group.shape, {})[group] = of_group
         self.kinds[group.shape.kind] = self.kinds.get(group.shape.kind, 0) + 1
         self.fresh[group] = None
 

@@ -275,7 +275,8 @@ class Book:
         fair = level.share(claim) if claim else 0
         if fair == was.fair_milli and above == was.above:
             return was
-        return Standing(*was[:2], fair, *was[3:6], above, was.oldest, was.urgent_ms, was.aging_ms)
+        held, deserved, _, used, attained, weight, _, oldest, urgent_ms, aging_ms, _ = was
+        return Standing(held, deserved, fair, used, attained, weight, above, oldest, urgent_ms, aging_ms)
 
     def _waters(self, groups: tuple[str, ...]) -> dict[DeviceKind, Water]:
         """Share out from the pool down to some groups; the same object as long as the result is the same."""
