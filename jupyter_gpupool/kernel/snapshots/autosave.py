@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 #: Pause before another look while the last save is still being written, seconds.
 WRITING_SECONDS = 1.0
-#: Time between two collections of what automatic snapshots no longer need, seconds.
-COLLECT_SECONDS = 600.0
 
 
 class Autosaver:
@@ -62,7 +60,6 @@ class Autosaver:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._writing: threading.Thread | None = None
         self._failing = ""
-        self._collected = clock()
         #: True when the state is to be saved as soon as the cell that runs has ended.
         self._wanted = False
         #: The last snapshot that was taken by itself.
@@ -207,15 +204,11 @@ class Autosaver:
             self.last = snapshot.manifest
             self._failing = ""
             self._session.after_save(snapshot.manifest)
-            self._retain()
+            self._session.keeper.tell_pool()
+            if self._session.keeper.tidy():
+                self._session.keeper.tell_pool()
         except Exception as error:  # whatever it is: no traceback of ours in somebody's notebook
             self._complain(error)
-
-    def _retain(self) -> None:
-        store = self._session.store
-        if store.retain(self._session.retention()) and self._clock() - self._collected > COLLECT_SECONDS:
-            self._collected = self._clock()
-            store.gc(wait_seconds=0.0)
 
     def _say_with_a_cell(self, sentence: str) -> None:
         """Say it in the cell that runs, or with the next one."""
