@@ -306,15 +306,15 @@ class Book:
         above, level = water
         # the moment follows from the line and the time alone, whoever asked before
         as_of_ms = max(line.at_ms, now_ms - now_ms % STEP_MS)
-        read = line.glance(as_of_ms, self._calendar)
+        used, attained = line.glance(as_of_ms, self._calendar)
         queued, urgent = owner.queued.get(kind), owner.urgent.get(kind)
         oldest, since = queued.first() if queued else None, urgent.first() if urgent else None
         return Standing(
             line.held_milli,
             owner.rules.deserved_milli.of(kind) or 0,
             level.share(line.claim) if line.claim else 0,
-            read.used_milli_ms,
-            read.attained_milli_ms,
+            used,
+            attained,
             owner.rules.weight_milli,
             above,
             oldest[1] if oldest else "",
