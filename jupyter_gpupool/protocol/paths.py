@@ -1,7 +1,7 @@
 """Where the files of one user's pool lie.
 
-Rule of this module: every process computes the same path from the same environment; directories that hold
-secrets are private (0700), owned by this user, and not symlinks.
+Rules of this module: every process computes the same path from the same environment; directories that hold
+secrets are private (0700), owned by this user, and not symlinks; every kernel imports it, so that is cheap.
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import secrets
 import stat
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -75,6 +73,8 @@ def runtime_dir() -> Path:
         return Path(override)
     if base := os.environ.get("XDG_RUNTIME_DIR"):
         return Path(base) / "jupyter_gpupool"
+    import tempfile
+
     return Path(tempfile.gettempdir()) / f"jupyter_gpupool-{_uid()}"
 
 
@@ -88,6 +88,8 @@ def owner_token(runtime: Path) -> str:
 
     It is kept over restarts, so that the kernels' own tokens, which are made from it, stay good.
     """
+    import secrets
+
     path = runtime / names.TOKEN_FILE
     if not path.exists():
         with _draft(path, secrets.token_urlsafe(32).encode()) as draft, contextlib.suppress(FileExistsError):
@@ -110,6 +112,8 @@ def write_private(path: Path, data: bytes) -> None:
 @contextlib.contextmanager
 def _draft(path: Path, data: bytes) -> Iterator[Path]:
     """Write a private file beside another, under a name that nobody else has; what is left of it goes."""
+    import secrets
+
     draft = path.with_name(f".{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
     handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     try:

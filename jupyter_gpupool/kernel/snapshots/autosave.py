@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.kernel.notices import NoticeBoard, tell
 from jupyter_gpupool.kernel.snapshots import engine
-from jupyter_gpupool.kernel.snapshots.meter import Nowhere, metered
+from jupyter_gpupool.kernel.snapshots.lines import Nowhere
+from jupyter_gpupool.kernel.snapshots.meter import metered
 from jupyter_gpupool.kernel.snapshots.policy import LONGEST_SECONDS, OFF, Before, Pacer, Policy
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Autosaver:
         self._pacer = Pacer(OFF, since=clock())
         self._open = False
         self._running = False
+        self._ready = False
         self._began = clock()
         self._by_hand = False
         self._timer: asyncio.TimerHandle | None = None
@@ -106,6 +108,9 @@ class Autosaver:
         self._loop = _running_loop() or self._loop
         if Before.SHUTDOWN in self.policy.before:
             engine.get_ready()  # when the interpreter ends, it is too late to import it
+        elif not self._ready:
+            engine.get_ready_soon()
+        self._ready = True
         if self._by_hand:
             self._by_hand = False
             self._pacer.saved(self._clock(), 0.0)
@@ -158,7 +163,7 @@ class Autosaver:
     def _save(self, deadline: float) -> None:
         """Look at the namespace now, and have it written in a thread."""
         began = self._clock()
-        with metered("Saving", Nowhere()) as meter:
+        with metered("Saving", Nowhere) as meter:
             late = False
 
             def cancel() -> bool:

@@ -6,6 +6,7 @@ place (notebook, kernel, owner) is put together here.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -51,6 +52,15 @@ def get_ready() -> None:
     from jupyter_gpupool.state import api
 
     api.warm()
+
+
+def get_ready_soon() -> None:
+    """Import what saving and restoring need while nobody waits for it: in a thread."""
+    import threading
+
+    thread = threading.Thread(target=get_ready, name="jupyter_gpupool imports", daemon=True)
+    with contextlib.suppress(RuntimeError):  # the interpreter ends: nothing will be needed
+        thread.start()
 
 
 def capture(namespace: dict[str, Any], **how: Any) -> Snapshot:

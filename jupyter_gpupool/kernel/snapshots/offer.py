@@ -33,6 +33,19 @@ def offer(shell: Any) -> None:
     leftovers.remove(path)
     name = found.name or found.snapshot
     tell(words.offer(name, found.created_ms, found.total_bytes, found.restore_seconds))
+    _get_ready_after_this_cell(shell)
+
+
+def _get_ready_after_this_cell(shell: Any) -> None:
+    """Import what a restore needs once this cell has ended: it will probably be the next one."""
+
+    def ready(*_: Any) -> None:
+        from jupyter_gpupool.kernel.snapshots.engine import get_ready_soon
+
+        shell.events.unregister("post_run_cell", ready)
+        get_ready_soon()
+
+    shell.events.register("post_run_cell", ready)
 
 
 def follow_configured(shell: Any) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_gpupool.core.errors import InvalidValue
 from jupyter_gpupool.kernel.shell import running_shell
-from jupyter_gpupool.kernel.snapshots import engine, leftovers
+from jupyter_gpupool.kernel.snapshots import engine
 from jupyter_gpupool.kernel.snapshots.keeping import Keeper
 from jupyter_gpupool.kernel.snapshots.keys import pool_is_near
 from jupyter_gpupool.kernel.snapshots.memory import history
@@ -24,7 +24,6 @@ from jupyter_gpupool.kernel.snapshots.policy import Before, Policy
 from jupyter_gpupool.kernel.snapshots.results import Restored, Saved
 from jupyter_gpupool.kernel.snapshots.settings import Settings, read
 from jupyter_gpupool.kernel.snapshots.where import Where, where
-from jupyter_gpupool.kernel.snapshots.words import restore_seconds
 
 if TYPE_CHECKING:
     from jupyter_gpupool.kernel.snapshots.autosave import Autosaver
@@ -189,6 +188,9 @@ class Session:
 
     def after_save(self, manifest: Manifest, *, whole: bool = True) -> None:
         """Leave word of a snapshot for the next kernel."""
+        from jupyter_gpupool.kernel.snapshots import leftovers
+        from jupyter_gpupool.kernel.snapshots.words import restore_seconds
+
         notebook = self.where.notebook
         if whole and notebook:
             self.newest = manifest.id

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from IPython.core.events import EventManager, available_events
 
 from jupyter_gpupool.kernel.process import before_reclaim
 from jupyter_gpupool.kernel.snapshots import leftovers, session
@@ -50,7 +51,10 @@ def test_what_a_kernel_left_behind_stays_until_it_can_be_offered(
     assert leftovers.read(NOTEBOOK) == left
 
     monkeypatch.delenv(names.ENV_AUTOSAVE)
-    offer(SimpleNamespace())
+    shell = SimpleNamespace(events=EventManager(SimpleNamespace(), available_events))
+    offer(shell)
     assert "`%gpupool restore auto` brings back its state" in capsys.readouterr().err
     assert session.this_session().offered == left.snapshot
     assert leftovers.read(NOTEBOOK) is None
+    shell.events.trigger("post_run_cell", None)
+    assert not [it for it in shell.events.callbacks["post_run_cell"] if "ready" in it.__name__]
