@@ -156,7 +156,9 @@ class PoolLink:
         return [
             lease.id
             for lease in leases
-            if lease.holder.kernel_id == kernel_id and lease.holder.restartable and lease.state in held
+            if lease.holder.kernel_id == kernel_id
+            and lease.holder.key in ("", kernel_id)
+            and lease.state in held
         ]
 
     def holds(self, kernel_id: str, kind: DeviceKind) -> bool:

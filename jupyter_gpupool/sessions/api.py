@@ -28,13 +28,7 @@ def scale(
     workers: str | int,
     *,
     share: str | float | None = None,
-    memory: str | int | None = None,
-    kind: Any = None,
-    device: str | None = None,
-    cpus: str | float | None = None,
-    host_memory: str | int | None = None,
-    model: str | None = None,
-    priority: Any = None,
+    **lease: Any,
 ) -> GPUPoolCluster:
     """Have so many workers in the session cluster of this process, each on a lease of its own.
 
@@ -45,9 +39,12 @@ def scale(
     workers : str or int
         ``4``; or ``"2:8"``, to follow the load between these bounds; or ``0``, to give all of them back when
         they have finished.
-    share, memory, kind, device, cpus, host_memory, model, priority
-        What each worker has, as `request` takes it; without a share a quarter of a device, and what the
-        present workers have where there are any.
+    share : str or float, optional
+        Part of a device for each worker, as `request` takes it; without it a quarter, and what the present
+        workers have where there are any.
+    **lease
+        ``memory``, ``kind``, ``device``, ``cpus``, ``host_memory``, ``model`` and ``priority`` of each
+        worker's lease, as `request` takes them.
 
     Returns
     -------
@@ -61,23 +58,14 @@ def scale(
         size, or each worker asked for was refused.
     """
     wanted = parse_workers(workers)
-    said = {
-        "memory": memory,
-        "kind": kind,
-        "device": device,
-        "cpus": cpus,
-        "host_memory": host_memory,
-        "model": model,
-        "priority": priority,
-    }
     cluster = _living()
     if cluster is None:
         if wanted.most == 0:
             raise NoCluster("This process has no workers.", hint="`%gpupool scale 2` asks for two.")
-        cluster = GPUPoolCluster(SHARE if share is None else share, **said)
+        cluster = GPUPoolCluster(SHARE if share is None else share, **lease)
         this_process().cluster = cluster
-    elif share is not None or any(value is not None for value in said.values()):
-        cluster.check_wish(WorkerWish.read(SHARE if share is None else share, **said))
+    elif share is not None or any(value is not None for value in lease.values()):
+        cluster.check_wish(WorkerWish.read(SHARE if share is None else share, **lease))
     cluster.troubles.clear()
     if wanted.adaptive:
         cluster.adapt(minimum=wanted.least, maximum=wanted.most)

@@ -24,7 +24,6 @@ from distributed.metrics import time
 from distributed.utils import NoOpAwaitable, silence_logging_cmgr
 
 from jupyter_gpupool.core.errors import GPUPoolError
-from jupyter_gpupool.protocol.documents import LeaseDoc
 from jupyter_gpupool.sessions.adaptive import PoolAdaptive
 from jupyter_gpupool.sessions.desk import PoolDesk
 from jupyter_gpupool.sessions.errors import SessionError, WorkerFailed
@@ -34,13 +33,12 @@ from jupyter_gpupool.sessions.leased import End, LeasedWorker, Stage
 from jupyter_gpupool.sessions.retiring import retire
 from jupyter_gpupool.sessions.security import new_security
 from jupyter_gpupool.sessions.shape import capacity, check_workers
+from jupyter_gpupool.sessions.watching import Watching
 from jupyter_gpupool.sessions.wish import WorkerWish
 from jupyter_gpupool.sessions.words import status_rows
 
 logger = logging.getLogger(__name__)
 
-#: How often the pool is asked how the workers' leases are, seconds.
-LOOK_SECONDS = 2.0
 #: A worker that lived shorter than this is replaced after a pause, seconds.
 STEADY_SECONDS = 10.0
 #: The pause before it is, seconds; it doubles up to the longest.
@@ -67,8 +65,6 @@ class GPUPoolCluster(Cluster):  # type: ignore[misc]
         Part of a device for each worker, as `request` takes it.
     n_workers : int
         How many to begin with.
-    memory, kind, device, cpus, host_memory, model, priority
-        Of each worker's lease, as `request` takes them.
     finish_seconds : float or None
         How long the tasks of a worker that is given back may go on; None for as long as they do.
     launcher : WorkerLauncher, optional
@@ -77,6 +73,9 @@ class GPUPoolCluster(Cluster):  # type: ignore[misc]
         Of the cluster.
     asynchronous, loop, quiet, silence_logs
         As other Dask clusters have them.
+    **lease
+        ``memory``, ``kind``, ``device``, ``cpus``, ``host_memory``, ``model`` and ``priority`` of each
+        worker's lease, as `request` takes them.
 
     Examples
     --------
@@ -90,13 +89,6 @@ class GPUPoolCluster(Cluster):  # type: ignore[misc]
         share: str | float = 0.25,
         n_workers: int = 0,
         *,
-        memory: str | int | None = None,
-        kind: Any = None,
-        device: str | None = None,
-        cpus: str | float | None = None,
-        host_memory: str | int | None = None,
-        model: str | None = None,
-        priority: Any = None,
         finish_seconds: float | None = FINISH_SECONDS,
         launcher: WorkerLauncher | None = None,
         name: str | None = None,
@@ -104,19 +96,11 @@ class GPUPoolCluster(Cluster):  # type: ignore[misc]
         loop: Any = None,
         quiet: bool = True,
         silence_logs: int = logging.WARNING,
+        **lease: Any,
     ) -> None:
         self.status = Status.closed  # until it is complete: what is refused here leaves nothing to close
         check_workers(n_workers)
-        self.wish = WorkerWish.read(
-            share,
-            memory=memory,
-            kind=kind,
-            device=device,
-            cpus=cpus,
-            host_memory=host_memory,
-            model=model,
-            priority=priority,
-        )
+        self.wish = WorkerWish.read(share, **lease)
         self.home: Home = this_home()
         self.security = new_security()
         self.scheduler: Any = None
@@ -178,8 +162,8 @@ class GPUPoolCluster(Cluster):  # type: ignore[misc]
             self.status = Status.failed
             await self._close()
             raise
-        self._spawn(self._watch())
-        self._grow()
+        self._spawn(Watching(self, self._desk).watch())
+        self.grow()
 
     def __await__(self) -> Any:
         async def begun() -> GPUPoolCluster:
@@ -275,16 +259,16 @@ class GPUPoolCluster(Cluster):  # type: ignore[misc]
         """Give some workers back, by name."""
         names = [name for name in workers if name in self.workers]
         self._target -= len(names)
-        self._let_go(names)
+        self.let_go(names)
 
     def _scale(self, n: int) -> None:
         if self.status is not Status.running:
             return
         self._target, self.refusal = n, None
-        self._let_go(self._least_useful(max(0, len(self.workers) - n)))
-        self._grow()
+        self.let_go(self._least_useful(max(0, len(self.workers) - n)))
+        self.grow()
 
-    def _grow(self) -> None:
+    def grow(self) -> None:
         """Ask for as many workers as there are too few."""
         while len(self.workers) < self._target and self.status is Status.running:
             name = f"{self.name}-{next(self._numbers)}"
@@ -312,7 +296,7 @@ class GPUPoolCluster(Cluster):  # type: ignore[misc]
 
         return sorted(youngest_first, key=use)[:number]
 
-    def _let_go(self, names: list[str]) -> None:
+    def let_go(self, names: list[str]) -> None:
         """Have workers finish and leave."""
         for name in names:
             worker = self.leaving[name] = self.workers.pop(name)
@@ -351,22 +335,22 @@ class GPUPoolCluster(Cluster):  # type: ignore[misc]
     async def _replace(self, worker: LeasedWorker, end: End, lived_seconds: float) -> None:
         """Ask for another in place of one that is gone."""
         del self.workers[worker.name]
-        self._note(f"Worker {worker.name} {_ENDED[end]}; another is asked for.")
+        self.note(f"Worker {worker.name} {_ENDED[end]}; another is asked for.")
         self._short_lives = self._short_lives + 1 if lived_seconds < STEADY_SECONDS else 0
         if self._short_lives > 1:
             pause = FIRST_PAUSE_SECONDS * 2 ** min(self._short_lives - 2, 10)
             await asyncio.sleep(min(pause, LONGEST_PAUSE_SECONDS))
-        self._grow()
+        self.grow()
 
     def _failed(self, worker: LeasedWorker, error: GPUPoolError) -> None:
         """Note why a worker cannot be had; a process that did not start is tried again a few times."""
-        self._note(str(error))
+        self.note(str(error))
         if self.workers.pop(worker.name, None) is None:
             return
         if isinstance(error, WorkerFailed):
             self._failures += 1
             if self._failures < MOST_FAILURES:
-                self._grow()
+                self.grow()
                 return
         self.refused_at, self.refusal = time(), error
         self._target -= 1
@@ -379,47 +363,8 @@ class GPUPoolCluster(Cluster):  # type: ignore[misc]
 
     # --- what goes on ---
 
-    async def _watch(self) -> None:
-        """Hear how the leases are, and tell what the workers do."""
-        while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            attached = [it for it in self.workers.values() if it.stage in (Stage.STARTING, Stage.RUNNING)]
-            attached += [it for it in self.leaving.values() if it.process is not None]
-            if not attached:
-                continue
-            try:
-                leases = await self._desk.leases()
-                for worker in attached:
-                    await self._hear(worker, leases.get(worker.lease_id))
-            except GPUPoolError as error:  # such as a token that is not good any more
-                self._note(f"The pool cannot be asked about the workers' leases: {error}")
-
-    async def _hear(self, worker: LeasedWorker, doc: LeaseDoc | None) -> None:
-        if doc is None and worker.doc is not None:
-            doc = await self._desk.last_word(worker.doc)
-        worker.note(doc)
-        if doc is None or worker.stage is not Stage.RUNNING:
-            return
-        if doc.reclaim_seconds is not None and worker.name in self.workers:
-            self._note(f"The pool takes the lease of worker {worker.name} back; what it runs ends first.")
-            self._let_go([worker.name])
-            self._grow()
-        await self._tell_activity(worker, doc)
-
-    async def _tell_activity(self, worker: LeasedWorker, doc: LeaseDoc) -> None:
-        """Tell the pool when a worker has begun or ceased to have tasks."""
-        busy = any(ws.processing for ws in self.scheduler.workers.values() if ws.name == worker.name)
-        now = time()
-        if busy or not worker.busy_at:
-            worker.busy_at = now
-        if doc.idle_seconds is None:
-            worker.told_busy = None  # the service was started anew
-        if busy is not worker.told_busy:
-            worker.told_busy = busy
-            idle_seconds = 0.0 if busy else now - worker.busy_at
-            await self._desk.tell_activity(doc.id, busy=busy, idle_seconds=idle_seconds)
-
-    def _note(self, sentence: str) -> None:
+    def note(self, sentence: str) -> None:
+        """Remember a sentence for people."""
         if sentence not in self.troubles:
             self.troubles.append(sentence)
         logger.info("%s", sentence)
