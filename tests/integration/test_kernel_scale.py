@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -13,6 +15,8 @@ import pytest
 
 from tests.support.notebook import Cell, Notebook, notebook
 from tests.support.pool_process import PoolProcess, running_pool, wait_for
+
+PAGE = Path(__file__).parents[2] / "docs" / "scale.md"
 
 pytestmark = [pytest.mark.slow, pytest.mark.beside]
 
@@ -57,6 +61,12 @@ def test_a_cell_scales_up_and_down_and_has_a_client(
         assert "Your variable `client` was left alone" in book.ok("%gpupool scale 1 --share 0.3").stderr
         assert book.ok("client").result == "'mine'"
         assert "1 of 1 worker with a share of 0.3 runs" in book.ok("%gpupool scale 1").result
+
+
+def test_the_example_of_the_documentation_runs(pool: PoolProcess, pool_environment: dict[str, str]) -> None:
+    (example,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    with notebook(pool_environment) as book:
+        assert book.ok(example).stdout.endswith("pi is about 3.14, as 2 workers have found\n")
 
 
 def test_workers_escape_the_limits_of_the_kernels_own_lease(
