@@ -20,8 +20,11 @@ if TYPE_CHECKING:
         restore,
         snapshots,
     )
+    from jupyter_gpupool.sessions.api import scale
+    from jupyter_gpupool.sessions.cluster import GPUPoolCluster
 
 __all__ = [
+    "GPUPoolCluster",
     "Lease",
     "__version__",
     "autosave",
@@ -35,6 +38,7 @@ __all__ = [
     "request",
     "rerun",
     "restore",
+    "scale",
     "snapshots",
     "state",
     "why",
@@ -53,6 +57,8 @@ _PUBLIC = {
     "pool": "jupyter_gpupool.kernel.api",
     "request": "jupyter_gpupool.kernel.api",
     "why": "jupyter_gpupool.kernel.api",
+    "GPUPoolCluster": "jupyter_gpupool.sessions.cluster",
+    "scale": "jupyter_gpupool.sessions.api",
 }
 
 

@@ -19,9 +19,11 @@ from jupyter_gpupool.client.errors import PoolUnreachable, from_answer
 from jupyter_gpupool.client.stream import server_events
 from jupyter_gpupool.protocol.codec import decode
 from jupyter_gpupool.protocol.documents import (
+    ActivityRequest,
     DeviceDoc,
     HealthDoc,
     LeaseDoc,
+    LeaseRequest,
     NodeDoc,
     PoolDoc,
     QueueEntryDoc,
@@ -34,7 +36,7 @@ from jupyter_gpupool.protocol.documents import (
 T = TypeVar("T")
 
 #: How many calls one client has under way at most; a long poll occupies one.
-_CALLS_AT_ONCE = 32
+CALLS_AT_ONCE = 32
 
 
 class AsyncPoolClient:
@@ -46,6 +48,8 @@ class AsyncPoolClient:
         Where the pool is.
     answer_seconds : float
         How long an answer may take beyond what the call itself waits for.
+    calls_at_once : int
+        How many calls are under way at most; a long poll occupies one.
 
     Notes
     -----
@@ -53,10 +57,16 @@ class AsyncPoolClient:
     pool that does not answer is `PoolUnreachable`.
     """
 
-    def __init__(self, connection: Connection, *, answer_seconds: float = calls.ANSWER_SECONDS) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        answer_seconds: float = calls.ANSWER_SECONDS,
+        calls_at_once: int = CALLS_AT_ONCE,
+    ) -> None:
         self.connection = connection
         self._answer_seconds = answer_seconds
-        self._http: AsyncHTTPClient = SimpleAsyncHTTPClient(force_instance=True, max_clients=_CALLS_AT_ONCE)
+        self._http: AsyncHTTPClient = SimpleAsyncHTTPClient(force_instance=True, max_clients=calls_at_once)
 
     def close(self) -> None:
         """Close the client; calls under way fail."""
@@ -129,9 +139,18 @@ class AsyncPoolClient:
         """Read what each owner has used."""
         return await self._ask(calls.get("usage"), list[UsageDoc])
 
-    async def lease(self, lease_id: str) -> LeaseDoc:
-        """Read one lease."""
-        return await self._ask(calls.lease(lease_id), LeaseDoc)
+    async def lease(self, lease_id: str, *, since: str | None = None, wait_seconds: float = 0.0) -> LeaseDoc:
+        """Read one lease; with ``since``, as soon as its tag is another, ``wait_seconds`` later at most."""
+        return await self._ask(calls.lease(lease_id, since=since, wait_seconds=wait_seconds), LeaseDoc)
+
+    async def request(self, body: LeaseRequest, *, key: str) -> LeaseDoc:
+        """Ask for a lease; the same ``key`` never makes a second one."""
+        return await self._ask(calls.request(body, key=key), LeaseDoc)
+
+    async def activity(self, lease_id: str, *, busy: bool, idle_seconds: float = 0.0) -> LeaseDoc:
+        """Tell what the holder of a lease does."""
+        body = ActivityRequest(busy=busy, idle_seconds=idle_seconds)
+        return await self._ask(calls.activity(lease_id, body), LeaseDoc)
 
     async def why(self, lease_id: str) -> WhyDoc:
         """Ask why a lease is as it is: who is in its way, and for how long, probably."""

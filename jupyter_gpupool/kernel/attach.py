@@ -123,6 +123,12 @@ class AppliedSettings:
         """What the agent said at the attach, and what the frameworks did not take."""
         return [*self._given_notices, *self._caps.problems]
 
+    @property
+    def before(self) -> dict[str, str | None]:
+        """What the variables were that were set for the lease; None for those that were not set."""
+        with self._lock:
+            return dict(self._before)
+
     def apply(self, reply: AttachReply, frameworks: Mapping[str, str] | None = None) -> None:
         """Apply what the agent asked this process to do to itself.
 

@@ -14,7 +14,7 @@ from IPython.core.error import UsageError
 from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.core.leases import Priority
 from jupyter_gpupool.kernel.snapshots.commands import SNAPSHOT_COMMANDS
-from jupyter_gpupool.kernel.typed import Command, HelpShown, Offer, Option, Parser, fill, parse
+from jupyter_gpupool.kernel.typed import Command, HelpShown, Offer, Option, Parser, Words, fill, parse
 
 __all__ = [
     "CELL",
@@ -84,6 +84,20 @@ _REQUEST = (
     Option(flag="--model", metavar="WORDS", help="a device of this model, as A100 or 'A100 80GB'"),
     Option(flag="--spread", help="several devices may be on several nodes; without it they are on one"),
 )
+#: Of a request, what a worker's lease may have, too.
+_WORKERS = (
+    Option(
+        flag="--share",
+        metavar="SHARE",
+        help="part of a device for each worker; without it 0.25",
+        examples=("0.25", "0.5", "1"),
+    ),
+    *(
+        it
+        for it in _REQUEST
+        if it.flag in {"--memory", "--kind", "--device", "--priority", "--cpus", "--host-memory", "--model"}
+    ),
+)
 SHARES = ("0.25", "0.5", "0.75", "1", "2")
 COUNTS = ("x2", "x4", "x8")
 
@@ -113,6 +127,17 @@ COMMANDS: dict[str, Command] = {
         ),
         Command(name="devices", help="list the devices of the pool"),
         Command(name="usage", help="list what has been used"),
+        Command(
+            name="scale",
+            help="have so many Dask workers, each on a lease of its own: 4, or 2:8 to follow the load",
+            words=Words(
+                metavar="WORKERS",
+                help="how many; or the bounds between which they follow the load; 0 gives all of them back",
+                least=1,
+                examples=("2", "4", "1:4", "0"),
+            ),
+            options=_WORKERS,
+        ),
         *SNAPSHOT_COMMANDS,
     )
 }

@@ -93,6 +93,11 @@ class Lease:
         return self._doc.pinned
 
     @property
+    def variables_before(self) -> dict[str, str | None]:
+        """What the environment variables were that this process has because of it; None where not set."""
+        return self._settings.before
+
+    @property
     def notices(self) -> tuple[str, ...]:
         """Sentences that its owner should read now."""
         return tuple(self.all_notices())

@@ -9,6 +9,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 from jupyter_gpupool.core.devices import DeviceKind
@@ -141,6 +142,12 @@ def _usage(_: Namespace) -> render.Rendering:
     return render.usage(this_process().client.usage())
 
 
+def _scale(arguments: Namespace) -> render.Rendering:
+    # By its name: what nobody scales loads nothing of Dask, and the package stands above this one.
+    handler: Callable[[Namespace], render.Rendering] = import_module("jupyter_gpupool.sessions.magics").scale
+    return handler(arguments)
+
+
 _COMMANDS: dict[str | None, Callable[[Namespace], Any]] = {
     None: _show_pool,
     "request": _request,
@@ -151,4 +158,5 @@ _COMMANDS: dict[str | None, Callable[[Namespace], Any]] = {
     "why": _why,
     "devices": _devices,
     "usage": _usage,
+    "scale": _scale,
 }

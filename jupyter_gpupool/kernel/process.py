@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jupyter_gpupool.client.calls import Connection, Source
 from jupyter_gpupool.client.discovery import find_pool
@@ -53,6 +53,8 @@ class Process:
         self._client: PoolClient | None = None
         self._explicit: tuple[str, str | None] | None = None
         self._companion: Companion | None = None
+        #: The session cluster that ``%gpupool scale`` has made; whoever makes it knows its type.
+        self.cluster: Any = None
 
     def use(self, url: str, token: str | None) -> None:
         """Use this pool, whatever else there is."""
@@ -63,8 +65,8 @@ class Process:
     def client(self) -> PoolClient:
         """The client; the pool is found (and started) on first use."""
         if self._client is None:
-            found = self._find()
-            self._client = PoolClient(found, reconnect=self._find)
+            found = self.find()
+            self._client = PoolClient(found, reconnect=self.find)
             if found.source is Source.STARTED:
                 self._await_first_node(self._client)
         return self._client
@@ -75,7 +77,8 @@ class Process:
         while not client.devices() and time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS)
 
-    def _find(self, *, autostart: bool = True) -> Connection:
+    def find(self, *, autostart: bool = True) -> Connection:
+        """Find the pool, and start the embedded one if there is none and that may be."""
         url, token = self._explicit or (None, None)
         return find_pool(url, token, autostart=autostart)
 
@@ -106,7 +109,7 @@ class Process:
 
             board = NoticeBoard(shell, running=cell_runs)
             self._companion = Companion(
-                lambda: self._find(autostart=False), client.connection, board, shell, before_reclaim(shell)
+                lambda: self.find(autostart=False), client.connection, board, shell, before_reclaim(shell)
             )
         return self._companion
 

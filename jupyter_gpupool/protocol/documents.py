@@ -242,6 +242,9 @@ class HolderRequest(msgspec.Struct, kw_only=True):
     label: str = ""
     #: Where it runs: the lease is granted there if there is room.
     hostname: str = ""
+    #: Names a process that this holder starts for its session cluster: it holds a lease of its own, which
+    #: ends with that process, or with the kernel.
+    worker: str = ""
 
 
 class LeaseRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):

@@ -143,14 +143,23 @@ class PoolLink:
         return Identity(url="", token=token, owner=paths.os_user())
 
     async def leases_of(self, kernel_id: str) -> list[str]:
-        """Return the ids of the leases that a kernel holds: as the pool says, or was last heard to say."""
+        """Return the ids of the leases that a kernel itself holds, as the pool says or was last heard to say.
+
+        The workers of its session cluster end with its process, and their leases with them.
+        """
         held = (LeaseState.ATTACHING, LeaseState.ACTIVE)
         leases = self.pool.leases if self.pool is not None else []
         if self._client is not None:
             with contextlib.suppress(GPUPoolError, TimeoutError):
                 async with asyncio.timeout(ASK_SECONDS):
                     leases = await self._client.leases()
-        return [lease.id for lease in leases if lease.holder.kernel_id == kernel_id and lease.state in held]
+        return [
+            lease.id
+            for lease in leases
+            if lease.holder.kernel_id == kernel_id
+            and lease.holder.key in ("", kernel_id)
+            and lease.state in held
+        ]
 
     def holds(self, kernel_id: str, kind: DeviceKind) -> bool:
         """Tell whether, as far as was heard last, a kernel holds a lease of that kind; asks nobody."""

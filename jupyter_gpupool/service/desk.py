@@ -300,7 +300,12 @@ def _is_ended(lease: Lease) -> bool:
 def _holder(who: Principal, wanted: LeaseRequest) -> Holder:
     """Take the kernel from the token, never from the body."""
     label, hostname = validate.label(wanted.holder.label), wanted.holder.hostname
-    if who.kernel_id:
-        key = who.kernel_id
-        return Holder(key=key, kernel_id=key, label=label, restartable=True, hostname=hostname)
-    return Holder(key=wanted.holder.key or secrets.token_hex(8), label=label, hostname=hostname)
+    worker = wanted.holder.worker
+    key = who.kernel_id or wanted.holder.key or secrets.token_hex(8)
+    return Holder(
+        key=f"{key}/{worker}" if worker else key,
+        kernel_id=who.kernel_id,
+        label=label,
+        restartable=bool(who.kernel_id) and not worker,
+        hostname=hostname,
+    )

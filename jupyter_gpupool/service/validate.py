@@ -53,6 +53,7 @@ def lease_request(wanted: LeaseRequest) -> LeaseRequest:
     _text("model", wanted.model)
     _text("holder.key", wanted.holder.key)
     _text("holder.hostname", wanted.holder.hostname)
+    _text("holder.worker", wanted.holder.worker)
     _duration("wait_seconds", wanted.wait_seconds, least=0.0)
     _duration("hold_seconds", wanted.hold_seconds, least=0.001)
     return wanted

@@ -261,6 +261,18 @@ class TestAnswers:
     def test_an_end_needs_a_kernel_and_a_reason(self, pool: PoolProcess, query: str) -> None:
         assert code(pool.ask("DELETE", f"{API_PREFIX}/leases{query}"))[0] == 400
 
+    def test_workers_of_a_kernel_hold_leases_of_their_own_and_end_with_it(self, pool: PoolProcess) -> None:
+        token = kernel_token(pool, "kernel-scale")
+        own = pool.ask("POST", f"{API_PREFIX}/leases", {"compute_milli": 100}, token=token).body
+        bodies = [{"compute_milli": 100, "holder": {"key": "another", "worker": f"w{it}"}} for it in (0, 1)]
+        workers = [pool.ask("POST", f"{API_PREFIX}/leases", body, token=token).body for body in bodies]
+        assert [doc["holder"]["key"] for doc in workers] == ["kernel-scale/w0", "kernel-scale/w1"]
+        assert [doc["holder"]["restartable"] for doc in (own, *workers)] == [True, False, False]
+        twice = pool.ask("POST", f"{API_PREFIX}/leases", bodies[0], token=token)
+        assert code(twice) == (409, "already_holds")
+        answer = pool.ask("DELETE", f"{API_PREFIX}/leases?kernel_id=kernel-scale&reason=kernel_shutdown")
+        assert {doc["id"] for doc in answer.body} == {doc["id"] for doc in (own, *workers)}
+
     def test_all_leases_of_a_kernel_end_together(self, pool: PoolProcess) -> None:
         token = kernel_token(pool, "kernel-end")
         lease = pool.ask("POST", f"{API_PREFIX}/leases", {"compute_milli": 100}, token=token).body
