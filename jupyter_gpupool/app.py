@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from jupyter_gpupool.cli.base import Command
 from jupyter_gpupool.cli.config import ConfigApp
+from jupyter_gpupool.cli.joining import CertsApp, TokenApp
 from jupyter_gpupool.cli.serve import AgentApp, ServeApp, StopApp
 from jupyter_gpupool.cli.simulate import SimulateApp
 from jupyter_gpupool.cli.status import SelfTestApp, StatusApp, WhyApp
@@ -32,6 +33,8 @@ class GPUPoolApp(Command):
         "why": (WhyApp, "Say why a request waits, and for how long, probably."),
         "selftest": (SelfTestApp, "Prove on this machine what is promised of leases."),
         "config": (ConfigApp, "Show every setting and where it came from."),
+        "token": (TokenApp, "Make, list and revoke the tokens with which machines join."),
+        "certs": (CertsApp, "Make, show and rotate certificates, and revoke those of nodes."),
         "stop": (StopApp, "Stop this user's pool."),
     }
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-from traitlets import Bool, Unicode
+from traitlets import Bool, Int, Unicode
 
 from jupyter_gpupool.cli.base import AGENT_ALIASES, COMMON_ALIASES, COMMON_FLAGS, Command
 from jupyter_gpupool.cluster.settings import PoolAgent, load_rules
 from jupyter_gpupool.core.errors import GPUPoolError
-from jupyter_gpupool.protocol.paths import runtime_dir
+from jupyter_gpupool.protocol.join import AGENT_PORT, ENV_JOIN_TOKEN, check_node_name
+from jupyter_gpupool.protocol.paths import data_dir, make_runtime_dir, runtime_dir
 from jupyter_gpupool.service.settings import PoolService
 
 
@@ -25,6 +26,7 @@ class ServeApp(Command):
     examples = """
     jupyter gpupool serve                                      # the devices of this machine
     jupyter gpupool serve --emulate "8xA100-80GB,2xH100-80GB"  # emulated ones
+    jupyter gpupool serve --listen 10.0.0.1                    # for other machines, too: with TLS
     jupyter gpupool serve --sharing timeslice --unmanaged warn # rules for them
     """
     classes: ClassVar[Any] = [PoolService, PoolAgent]
@@ -33,6 +35,7 @@ class ServeApp(Command):
         **AGENT_ALIASES,
         "ip": "PoolService.ip",
         "port": "PoolService.port",
+        "listen": "PoolService.listen",
     }
     flags: ClassVar[Any] = {
         **COMMON_FLAGS,
@@ -79,11 +82,23 @@ class ServeApp(Command):
 
 
 class AgentApp(Command):
-    """Run the agent of this machine (a pool service starts it by itself)."""
+    """Run the agent of this machine: of its own pool (which starts it by itself), or of one elsewhere."""
 
     name = "jupyter-gpupool-agent"
     description = __doc__
-    aliases: ClassVar[Any] = {**COMMON_ALIASES, **AGENT_ALIASES, "rules": "AgentApp.passed_rules"}
+    examples = """
+    jupyter gpupool agent https://pool:8750 --join-token-file FILE  # join the pool, and serve it
+    jupyter gpupool agent https://pool:8750                         # once it has joined
+    """
+    aliases: ClassVar[Any] = {
+        **COMMON_ALIASES,
+        **AGENT_ALIASES,
+        "rules": "AgentApp.passed_rules",
+        "join-token-file": "AgentApp.join_token_file",
+        "node": "AgentApp.node",
+        "host": "AgentApp.host",
+        "port": "AgentApp.port",
+    }
     flags: ClassVar[Any] = {
         **COMMON_FLAGS,
         "embedded": ({"AgentApp": {"embedded": True}}, "It belongs to a user's own pool."),
@@ -95,6 +110,17 @@ class AgentApp(Command):
         "", help="Everything of PoolAgent as JSON, as a pool service passes it on; it overrides the rest."
     ).tag(config=True)
 
+    join_token_file = Unicode(
+        "", help=f"File with the join token, - for standard input; empty to look in ${ENV_JOIN_TOKEN}."
+    ).tag(config=True)
+    node = Unicode("", help="What this node is called; empty for the name of the machine.").tag(config=True)
+    host = Unicode(
+        "", help="Address to take the pool's orders on; empty for the one that it is reached from."
+    ).tag(config=True)
+    port = Int(
+        AGENT_PORT, min=0, max=65535, help="Port to take the orders of a pool elsewhere on; 0 for any."
+    ).tag(config=True)
+
     def run(self) -> int:
         """Attach, watch and detach holders until there is nothing to do."""
         import asyncio
@@ -104,13 +130,31 @@ class AgentApp(Command):
         self.log_to_stderr()
         service = PoolService(parent=self)
         passed = self.passed_rules
+        elsewhere = self._joined(self.extra_args[0]) if self.extra_args else {}
         settings = AgentSettings(
             runtime=runtime_dir(),
             emulate=service.emulate,
             emulate_beside=service.emulate_beside,
             rules=load_rules(passed) if passed else PoolAgent(parent=self).rules(),
+            **elsewhere,
         )
         return asyncio.run(run_agent(settings))
+
+    def _joined(self, url: str) -> dict[str, Any]:
+        """Join the pool at a URL, unless that was done before; return what an agent has to know of it."""
+        import socket
+
+        from jupyter_gpupool.cluster import joined, joining
+        from jupyter_gpupool.cluster.identity import node_id
+
+        name = check_node_name(self.node) if self.node else ""
+        token = joining.obtain_token(self.join_token_file)
+        address = joining.read_address(url)
+        pool = joined.JoinedPool(data_dir() / joined.FOLDER, make_runtime_dir() / "dask")
+        called = name or check_node_name(socket.gethostname())
+        joining.ensure_joined(pool, address, token, node_id=node_id(name), node_name=called)
+        host = self.host or joining.address_towards(address)
+        return {"pool": pool, "node_name": name, "host": host, "port": self.port}
 
 
 class StopApp(Command):
