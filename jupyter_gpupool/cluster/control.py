@@ -218,7 +218,7 @@ class ControlPlane:
         worker = self._addresses.get(peer.node_id)
         if worker is not None and self._serials.get(worker) == peer.serial and self._scheduler is not None:
             self._lost(worker)
-            gone = self._scheduler.remove_worker(worker, stimulus_id="gpupool-denied", close=False)
+            gone = self._scheduler.remove_worker(worker, stimulus_id="gpupool-denied")
             self._keep(asyncio.ensure_future(gone))
 
     def _lost(self, worker: str) -> None:

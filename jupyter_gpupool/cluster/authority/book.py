@@ -31,10 +31,10 @@ CREATE TABLE IF NOT EXISTS tokens (
     expires_ms INTEGER NOT NULL, uses_left INTEGER NOT NULL, revoked_ms INTEGER
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS certificates (
-    serial TEXT PRIMARY KEY, node_id TEXT NOT NULL, node_name TEXT NOT NULL, key_sha256 TEXT NOT NULL,
+    seq INTEGER PRIMARY KEY, serial TEXT NOT NULL UNIQUE, node_id TEXT NOT NULL, node_name TEXT NOT NULL, key_sha256 TEXT NOT NULL,
     token_id TEXT NOT NULL, signer_sha256 TEXT NOT NULL, issued_ms INTEGER NOT NULL,
     expires_ms INTEGER NOT NULL, revoked_ms INTEGER
-) WITHOUT ROWID;
+);
 CREATE TABLE IF NOT EXISTS audit (
     seq INTEGER PRIMARY KEY, wall_ms INTEGER NOT NULL, what TEXT NOT NULL, detail TEXT NOT NULL
 );
@@ -287,7 +287,7 @@ class Book:
         with self._open(write=False) as database:
             rows = database.execute(
                 "SELECT serial, node_id, node_name, key_sha256, token_id, signer_sha256, issued_ms,"
-                " expires_ms, revoked_ms FROM certificates ORDER BY issued_ms, serial"
+                " expires_ms, revoked_ms FROM certificates ORDER BY seq"
             ).fetchall()
         return [_certificate(*it) for it in rows]
 
@@ -323,7 +323,7 @@ def _insert(database: sqlite3.Connection, row: CertificateRow) -> None:
         *(f"{row.serial:x}", row.node_id, row.node_name, row.key_sha256, row.token_id),
         *(row.signer_sha256, row.issued_ms, row.expires_ms, row.revoked_ms),
     )
-    database.execute("INSERT INTO certificates VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+    database.execute("INSERT INTO certificates VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
 
 
 #: What is said of a token that cannot be used.
