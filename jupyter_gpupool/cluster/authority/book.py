@@ -31,9 +31,9 @@ CREATE TABLE IF NOT EXISTS tokens (
     expires_ms INTEGER NOT NULL, uses_left INTEGER NOT NULL, revoked_ms INTEGER
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS certificates (
-    seq INTEGER PRIMARY KEY, serial TEXT NOT NULL UNIQUE, node_id TEXT NOT NULL, node_name TEXT NOT NULL, key_sha256 TEXT NOT NULL,
-    token_id TEXT NOT NULL, signer_sha256 TEXT NOT NULL, issued_ms INTEGER NOT NULL,
-    expires_ms INTEGER NOT NULL, revoked_ms INTEGER
+    seq INTEGER PRIMARY KEY, serial TEXT NOT NULL UNIQUE, node_id TEXT NOT NULL, node_name TEXT NOT NULL,
+    key_sha256 TEXT NOT NULL, token_id TEXT NOT NULL, signer_sha256 TEXT NOT NULL,
+    issued_ms INTEGER NOT NULL, expires_ms INTEGER NOT NULL, revoked_ms INTEGER
 );
 CREATE TABLE IF NOT EXISTS audit (
     seq INTEGER PRIMARY KEY, wall_ms INTEGER NOT NULL, what TEXT NOT NULL, detail TEXT NOT NULL
