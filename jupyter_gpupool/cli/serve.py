@@ -148,9 +148,9 @@ class AgentApp(Command):
         from jupyter_gpupool.cluster.identity import node_id
 
         name = check_node_name(self.node) if self.node else ""
-        token = joining.obtain_token(self.join_token_file)
         address = joining.read_address(url)
         pool = joined.JoinedPool(data_dir() / joined.FOLDER, make_runtime_dir() / "dask")
+        token = joining.obtain_token("" if pool.record else self.join_token_file)
         called = name or check_node_name(socket.gethostname())
         joining.ensure_joined(pool, address, token, node_id=node_id(name), node_name=called)
         host = self.host or joining.address_towards(address)

@@ -96,6 +96,15 @@ class JoinedPool:
         """How to begin anew."""
         return f"Remove {self.directory}, and join again with a new token."
 
+    @property
+    def away_hint(self) -> str:
+        """What a person can do when there is no connection for long."""
+        return (
+            "Is the pool's service up, and the clock of this machine right? If the certificate of this node"
+            f" has ended or was revoked (`jupyter gpupool certs show` at the pool): remove {self.directory},"
+            " and join again with a new token."
+        )
+
     def keep(self, record: NodeRecord, key: Any, answer: CertificateAnswer) -> None:
         """Write down that this node has joined; the record comes last."""
         private_directory(self.directory, variable=names.ENV_DATA_DIR)

@@ -113,7 +113,7 @@ def ensure_joined(
             raise NotJoined(
                 f"This machine has not joined the pool at {address} yet.",
                 hint="Run `jupyter gpupool token create --join` at the pool, and pass what it prints with"
-                " --join-token-file FILE.",
+                " --join-token-file FILE (or - for standard input).",
             )
         return join(pool, address, token, node_id=node_id, node_name=node_name)
     if record.node_id != node_id or record.url != str(address):

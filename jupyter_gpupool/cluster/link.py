@@ -31,6 +31,8 @@ LONGEST_PAUSE_SECONDS = 5.0
 LOOK_SECONDS = 0.2
 #: How long the service may take to take reports (its journal is on disk), seconds.
 REPORT_SECONDS = 30.0
+#: After how long without a connection that is told, seconds.
+AWAY_SECONDS = 20.0
 #: How long closing a broken connection may take, seconds.
 CLOSE_SECONDS = 5.0
 
@@ -68,6 +70,7 @@ class AgentLink:
         self._on_orders = on_orders
         self._host, self._port = host, port
         self._refusal = ""
+        self._told = False
         self._queue: list[Report] | None = None
         self._wake = asyncio.Event()
         #: True from the moment the service took the hello.
@@ -109,6 +112,15 @@ class AgentLink:
             self._refusal = error.message
         except (OSError, RuntimeError, ValueError, TimeoutError, GPUPoolError) as error:
             logger.info("No connection to the pool at %s: %s", address, error.__cause__ or error)
+            self._mind_being_away(address, error.__cause__ or error)
+
+    def _mind_being_away(self, address: str, cause: object) -> None:
+        """Say once that there has been no connection for long."""
+        if self._told or self.alone_seconds < AWAY_SECONDS:
+            return
+        self._told = True
+        text = "There has been no connection to the pool at %s for %.0f s (%s). The agent goes on trying. %s"
+        logger.warning(text, address, self.alone_seconds, cause, self._pool.away_hint)
 
     async def _live(self, address: str, seen: Signature) -> None:
         """Make a worker, join with it, report on it, and close it."""
@@ -180,7 +192,7 @@ class AgentLink:
         if answer != TAKEN:
             raise LinkLost(f"The pool service does not take reports ({answer}).")
         if not self.connected:
-            self.connected, self._refusal = True, ""
+            self.connected, self._refusal, self._told = True, "", False
             logger.info("Connected to the pool at %s", worker.scheduler.address)
 
     def _take(self, *, data: bytes) -> str:

@@ -29,6 +29,10 @@ class Whereabouts(Protocol):
     def scratch(self) -> Path:
         """A private directory that Dask asks for."""
 
+    @property
+    def away_hint(self) -> str:
+        """What a person can do when there is no connection for long."""
+
     def address(self) -> str:
         """Return where the control plane is; empty when there is none that this version can join."""
 
@@ -61,6 +65,7 @@ class SameMachine:
         self._file = runtime / names.POOL_FILE
         self.tls = ControlTLS(runtime / names.TLS_DIR)
         self.scratch = runtime / "dask"
+        self.away_hint = "The log of the pool's service says more."
 
     def address(self) -> str:
         """Read where the service is."""

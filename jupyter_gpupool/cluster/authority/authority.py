@@ -56,28 +56,25 @@ class Authority:
             if not (directory / "ca.key").exists():
                 self._save("ca", _make())
 
+        self._read()
+
     # --- who vouches ----------------------------------------------------------------------------
 
-    @property
-    def signer(self) -> Signer:
-        """Who vouches for nodes."""
-        return self._load("ca")
+    def _read(self) -> None:
+        """Read who vouches.
 
-    @property
-    def anchor(self) -> Signer:
-        """Who vouches for the pool itself: while the authority is rotated, the old one."""
-        return self._load("old") if self.rotating else self.signer
-
-    @property
-    def rotating(self) -> bool:
-        """Whether there are two."""
-        return (self.directory / "old.key").exists()
-
-    @property
-    def trust(self) -> bytes:
-        """Everybody who is trusted, as a file."""
-        both = ("ca", "old") if self.rotating else ("ca",)
-        return b"".join((self.directory / f"{name}.pem").read_bytes() for name in both)
+        It is not read again while a service runs, which trusts whom it trusted when it started: a rotation
+        that another process has begun counts from its next start on.
+        """
+        #: Whether there are two authorities.
+        self.rotating = (self.directory / "old.key").exists()
+        #: Who vouches for nodes.
+        self.signer = self._load("ca")
+        #: Who vouches for the pool itself: while the authority is rotated, the old one.
+        self.anchor = self._load("old") if self.rotating else self.signer
+        both = [self.signer, self.anchor] if self.rotating else [self.signer]
+        #: Everybody who is trusted, as a file.
+        self.trust = b"".join(certificates.pem(it.certificate) for it in both)
 
     def _load(self, name: str) -> Signer:
         try:
@@ -192,6 +189,7 @@ class Authority:
                 )
             self._save("old", self.signer)
             self._save("ca", _make())
+            self._read()
         self.book.note(Audit.ROTATION_BEGAN, new=self.signer.fingerprint, old=self.anchor.fingerprint)
 
     def behind(self) -> list[CertificateRow]:
@@ -228,6 +226,7 @@ class Authority:
         with locked(self.directory / "lock"):
             (self.directory / "old.key").unlink()
             (self.directory / "old.pem").unlink(missing_ok=True)
+            self._read()
         self.book.note(Audit.ROTATION_ENDED, old=old, forced=behind)
 
 

@@ -218,6 +218,13 @@ class TestRotation:
         with pytest.raises(AuthorityFault, match="not being rotated"):
             authority.end_rotation(force=False)
 
+    def test_what_another_process_begins_counts_from_the_next_start_on(self, authority: Authority) -> None:
+        made = _join(authority, _token(authority))
+        Authority(authority.directory).begin_rotation()
+        assert not authority.due(_peer(made))
+        _join(authority, _token(authority), "node-2").verify_directly_issued_by(authority.anchor.certificate)
+        assert Authority(authority.directory).due(_peer(made))
+
     def test_it_can_be_forced(self, authority: Authority) -> None:
         _join(authority, _token(authority))
         authority.begin_rotation()
