@@ -30,7 +30,7 @@ DOORS = {
     "distributed": ("cluster", "service", "sessions"),
     "IPython": ("kernel",),
     "uvicorn": ("service",),
-    "rich": ("kernel", "selftest", "service", "sim", "app.py"),
+    "rich": ("kernel", "selftest", "service", "sim", "cli"),
     "yaml": ("cluster",),
     **dict.fromkeys(("blake3", "fsspec", "xxhash", "zstandard"), ("state",)),
     **dict.fromkeys(("pandas", "pyarrow", "matplotlib"), ("state",)),

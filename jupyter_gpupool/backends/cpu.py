@@ -38,6 +38,8 @@ class CPUBackend(Backend):
         Monotonic seconds.
     book : ProbeBook or None
         What probes found; None to prove nothing.
+    node_name : str
+        What tells this node from others that have the same machine id.
     """
 
     def __init__(
@@ -47,9 +49,10 @@ class CPUBackend(Backend):
         compute: ComputeRung = ComputeRung.AUTO,
         memory: MemoryRung = MemoryRung.AUTO,
         clock: Callable[[], float] = time.monotonic,
+        node_name: str = "",
     ) -> None:
         self._rungs = (compute, memory)
-        self._device = CPUDevice(Machine())
+        self._device = CPUDevice(Machine(), node_name)
         #: Shared with the limits beside other devices' shares, so that both know of one another.
         self.limits = TreeLimits(lambda: self._device.cores, clock)
         self._times = TreeTime(self.limits.procfs, clock)

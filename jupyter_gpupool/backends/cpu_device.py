@@ -26,11 +26,13 @@ class CPUDevice:
     ----------
     machine : Machine
         Where to look.
+    node_name : str
+        What tells this node from others that have the same machine id.
     """
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, node_name: str = "") -> None:
         self._machine = machine
-        self.id = f"CPU-{uuid.uuid5(_NAMESPACE, machine_id())}"
+        self.id = f"CPU-{uuid.uuid5(_NAMESPACE, f'{machine_id()} {node_name}'.rstrip())}"
         self._times: tuple[int, int] | None = None
         self.look()
 

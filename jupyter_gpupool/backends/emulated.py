@@ -77,6 +77,8 @@ class EmulatedBackend(Backend):
         Monotonic seconds.
     prefix : str
         What their names begin with: beside real devices they need others.
+    node_name : str
+        What tells this node's devices from those of others that emulate the same.
     """
 
     def __init__(
@@ -86,14 +88,14 @@ class EmulatedBackend(Backend):
         seed: int = 0,
         clock: Callable[[], float] = time.monotonic,
         prefix: str = "cuda",
+        node_name: str = "",
     ) -> None:
         self._seed, self._clock = seed, clock
         self._procfs = ProcFS()
         self._devices: dict[str, _Device] = {}
         for index, model in enumerate(parse_emulation(spec)):
-            made = _Device(
-                id=f"GPU-{uuid.uuid5(_NAMESPACE, f'{spec}#{index}')}", name=f"{prefix}{index}", model=model
-            )
+            text = f"{node_name}{spec}#{index}"
+            made = _Device(id=f"GPU-{uuid.uuid5(_NAMESPACE, text)}", name=f"{prefix}{index}", model=model)
             self._devices[made.id] = made
 
     def discover(self) -> list[DeviceReport]:

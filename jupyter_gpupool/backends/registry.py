@@ -31,7 +31,11 @@ from jupyter_gpupool.protocol.paths import data_dir
 
 
 def make_backends(
-    emulate: str, emulate_beside: bool, rules: NodeRules | None = None, runtime: Path | None = None
+    emulate: str,
+    emulate_beside: bool,
+    rules: NodeRules | None = None,
+    runtime: Path | None = None,
+    node_name: str = "",
 ) -> list[Backend]:
     """Make the backends of one node.
 
@@ -45,6 +49,8 @@ def make_backends(
         What an administrator decided.
     runtime : Path, optional
         Private runtime directory, for the pipes of MPS; without it there is no MPS.
+    node_name : str
+        What tells this node's devices from those of others that have the same machine id.
 
     Raises
     ------
@@ -54,10 +60,12 @@ def make_backends(
     real: list[Backend] = []
     if emulate_beside or not emulate.strip():
         probes = ProbeBook(data_dir() / PROBES_FILE)
-        real = [make_nvidia(rules or NodeRules(), runtime, probes=probes), CPUBackend(book=probes)]
+        gpus = make_nvidia(rules or NodeRules(), runtime, probes=probes)
+        real = [gpus, CPUBackend(book=probes, node_name=node_name)]
     if not emulate.strip():
         return real
-    return [EmulatedBackend(emulate.strip(), prefix="emulated" if real else "cuda"), *real]
+    prefix = "emulated" if real else "cuda"
+    return [EmulatedBackend(emulate.strip(), prefix=prefix, node_name=node_name), *real]
 
 
 def make_nvidia(

@@ -87,6 +87,7 @@ class AsyncPoolClient:
             body=call.body,
             allow_nonstandard_methods=True,
             follow_redirects=False,
+            ca_certs=self.connection.ca_file or None,
             connect_timeout=calls.CONNECT_SECONDS,
             request_timeout=self._answer_seconds + call.wait_seconds,
         )

@@ -51,12 +51,15 @@ class Connection:
         How it became known.
     owner : str
         Whose pool it is; empty when only the pool itself can tell.
+    ca_file : str
+        Who vouches for a pool on another machine; empty for the authorities of this machine.
     """
 
     url: str
     token: str = field(repr=False)
     source: Source = Source.ARGUMENT
     owner: str = ""
+    ca_file: str = ""
 
     @property
     def headers(self) -> dict[str, str]:

@@ -55,7 +55,7 @@ def find_pool(url: str | None = None, token: str | None = None, *, autostart: bo
     """
     if url:
         given = token or os.environ.get(names.ENV_TOKEN) or read_token(runtime_dir())
-        return Connection(url=url.rstrip("/"), token=given, source=Source.ARGUMENT)
+        return Connection(url=url.rstrip("/"), token=given, source=Source.ARGUMENT, ca_file=_ca_file())
     search = _Search(autostart=autostart and autostart_allowed(), tried=["no URL was passed"])
     configured = os.environ.get(names.ENV_URL)
     if configured:
@@ -68,7 +68,7 @@ def find_pool(url: str | None = None, token: str | None = None, *, autostart: bo
 def _configured(url: str, search: _Search) -> Connection:
     """Use the pool that the environment names; an embedded one may have moved or died."""
     token = os.environ.get(names.ENV_TOKEN, "")
-    found = Connection(url=url, token=token, source=Source.ENVIRONMENT)
+    found = Connection(url=url, token=token, source=Source.ENVIRONMENT, ca_file=_ca_file())
     ours = read_token(runtime_dir())
     if not ours or not token or not (same_token(ours, token) or verify_kernel_token(ours, token)):
         return found
@@ -98,6 +98,11 @@ def _local(search: _Search, token: str) -> Connection:
     else:
         found = ensure_embedded(runtime)
     return replace(found, token=token) if token else found
+
+
+def _ca_file() -> str:
+    """Return who vouches for a pool on another machine, if that was named."""
+    return os.environ.get(names.ENV_CA_FILE, "")
 
 
 def _why_no_autostart() -> str:

@@ -140,7 +140,7 @@ async def _open(connection: Connection) -> IOStream:
     opening = TCPClient().connect(
         parts.hostname or "",
         parts.port or (443 if secure else 80),
-        ssl_options=ssl.create_default_context() if secure else None,
+        ssl_options=ssl.create_default_context(cafile=connection.ca_file or None) if secure else None,
         max_buffer_size=_EVENT_BYTES,
     )
     try:

@@ -12,12 +12,13 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import urllib3
-from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, ReadTimeoutError
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, ReadTimeoutError, SSLError
 
 from jupyter_gpupool.client import calls
 from jupyter_gpupool.client.calls import Call, Connection
 from jupyter_gpupool.client.errors import PoolUnreachable, from_answer
 from jupyter_gpupool.core.errors import UnknownLease
+from jupyter_gpupool.protocol import names
 from jupyter_gpupool.protocol.codec import decode
 from jupyter_gpupool.protocol.documents import (
     ActivityRequest,
@@ -69,7 +70,9 @@ class PoolClient:
         self.connection = connection
         self._reconnect = reconnect
         self._answer_seconds = answer_seconds
-        self._http = urllib3.PoolManager(num_pools=2, maxsize=2, retries=False)
+        self._http = urllib3.PoolManager(
+            num_pools=2, maxsize=2, retries=False, ca_certs=connection.ca_file or None
+        )
 
     def close(self) -> None:
         """Close the kept connections."""
@@ -248,4 +251,6 @@ def _in_words(error: HTTPError) -> str:
     """Say what a transport error means, without the library's own wording."""
     if isinstance(error, NewConnectionError):
         return "does not accept connections"
+    if isinstance(error, SSLError):
+        return f"shows a certificate that is not trusted here ({names.ENV_CA_FILE} can name its authority)"
     return "closed the connection without an answer"

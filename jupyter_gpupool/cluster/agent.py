@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import logging
 import os
 import signal
@@ -26,12 +25,14 @@ from jupyter_gpupool.cluster.attach import AttachSocket
 from jupyter_gpupool.cluster.desk import HolderDesk
 from jupyter_gpupool.cluster.hands import Hands
 from jupyter_gpupool.cluster.holders import HolderBook
+from jupyter_gpupool.cluster.identity import node_id
 from jupyter_gpupool.cluster.inventory import Inventory
 from jupyter_gpupool.cluster.limits import Limits
 from jupyter_gpupool.cluster.link import AgentLink
 from jupyter_gpupool.cluster.locks import DeviceLocks
 from jupyter_gpupool.cluster.sampler import Sampler
 from jupyter_gpupool.cluster.tickets import TicketBook
+from jupyter_gpupool.cluster.whereabouts import SameMachine, Whereabouts
 from jupyter_gpupool.protocol import names, paths
 from jupyter_gpupool.protocol.messages import (
     ApplyOrder,
@@ -70,6 +71,12 @@ class AgentSettings:
         After so long without holders and without a pool service it ends.
     rules : NodeRules
         What the administrator decided about the node's devices.
+    pool : Whereabouts or None
+        The pool of another machine that this node has joined; None for the one of the runtime directory.
+    node_name : str
+        What the node is called; empty for the name of the machine.
+    host, port
+        Where to listen for orders; port 0 for any.
     """
 
     runtime: Path
@@ -80,12 +87,10 @@ class AgentSettings:
     sample_seconds: float = 1.0
     alone_seconds: float = 60.0
     rules: NodeRules = field(default_factory=NodeRules)
-
-
-def node_id() -> str:
-    """Return this machine's id in pools: stable, and not the secret machine id itself."""
-    digest = hashlib.sha256(f"jupyter_gpupool node {paths.machine_id()}".encode())
-    return f"node-{digest.hexdigest()[:12]}"
+    pool: Whereabouts | None = None
+    node_name: str = ""
+    host: str = "127.0.0.1"
+    port: int = 0
 
 
 async def run_agent(settings: AgentSettings) -> int:
@@ -107,7 +112,9 @@ async def run_agent(settings: AgentSettings) -> int:
     shed_inherited_limits()
     lock = await asyncio.to_thread(lockfile.hold, settings.runtime / names.AGENT_LOCK)
     try:
-        backends = make_backends(settings.emulate, settings.emulate_beside, settings.rules, settings.runtime)
+        backends = make_backends(
+            settings.emulate, settings.emulate_beside, settings.rules, settings.runtime, settings.node_name
+        )
         await _Agent(settings, backends).run()
     finally:
         os.close(lock)
@@ -119,13 +126,18 @@ class _Agent:
 
     def __init__(self, settings: AgentSettings, backends: Sequence[Backend]) -> None:
         self._settings = settings
-        self._node_id = node_id()
+        self._node_id = node_id(settings.node_name)
         self._socket_path = paths.socket_path(settings.runtime)
         self._hands = Hands()
         self._inventory = Inventory(backends, DeviceLocks())
         self._book = HolderBook(settings.runtime / names.HOLDERS_DIR)
         self._link = AgentLink(
-            runtime=settings.runtime, node_id=self._node_id, hello=self._hello, on_orders=self._obey
+            pool=settings.pool or SameMachine(settings.runtime),
+            node_id=self._node_id,
+            hello=self._hello,
+            on_orders=self._obey,
+            host=settings.host,
+            port=settings.port,
         )
         self._desk = HolderDesk(
             Limits(self._inventory, self._book, host_limits(backends, settings.rules)),
@@ -180,7 +192,9 @@ class _Agent:
             await asyncio.gather(*work, stop, return_exceptions=True)
 
     async def _mind_being_alone(self) -> None:
-        """Return when nobody has needed this agent for a while."""
+        """Return when nobody has needed this agent for a while; a pool of another machine comes back."""
+        if self._settings.pool is not None:
+            await asyncio.Event().wait()
         limit = self._settings.alone_seconds
         while len(self._desk) or self._link.alone_seconds < limit:  # noqa: ASYNC110 - time is what it waits for
             await asyncio.sleep(limit / 10)
@@ -195,7 +209,7 @@ class _Agent:
             format=names.FORMAT,
             version=version(),
             node_id=self._node_id,
-            hostname=socket.gethostname(),
+            hostname=self._settings.node_name or socket.gethostname(),
             pid=os.getpid(),
             socket=os.fspath(self._socket_path),
             devices=list(self._inventory.devices),
@@ -217,8 +231,10 @@ class _Agent:
                     self._desk.quiesce(order)
                 case ReportOrder():
                     self._link.send(HoldersReport(token=order.token, holders=self._desk.living()))
-                case StopOrder():
+                case StopOrder() if self._settings.pool is None:
                     self._stop.set()
+                case StopOrder():
+                    logger.info("The pool ends; this agent waits until it is back")
 
 
 @contextlib.contextmanager

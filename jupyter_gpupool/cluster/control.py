@@ -9,16 +9,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from distributed.diagnostics.plugin import SchedulerPlugin
 
+from jupyter_gpupool._version import version
 from jupyter_gpupool.cluster.dask_config import control_config
 from jupyter_gpupool.cluster.errors import AgentAway, ControlPlaneDown
-from jupyter_gpupool.cluster.nodes import ControlScheduler
-from jupyter_gpupool.cluster.tls import ControlTLS
+from jupyter_gpupool.cluster.nodes import ControlScheduler, Guard
+from jupyter_gpupool.cluster.tls import ControlTLS, Peer
 from jupyter_gpupool.protocol import codec, names
+from jupyter_gpupool.protocol.join import mismatch
 from jupyter_gpupool.protocol.messages import HelloReport, Order, Report
 
 __all__ = ["AgentAway", "ControlPlane"]
@@ -31,6 +33,8 @@ SEND_SECONDS = 5.0
 TAKEN = "taken"
 #: The answer to reports of an agent that is not (or no longer) a member: it joins again.
 UNKNOWN = "unknown"
+#: Begins the answer to an agent that this pool will not have; the reason follows, as a sentence.
+REFUSED = "refused: "
 
 OnReports = Callable[[str, list[Report]], Awaitable[None]]
 OnLeft = Callable[[str], Awaitable[None]]
@@ -64,6 +68,10 @@ class ControlPlane:
         Where to listen; loopback unless nodes are elsewhere.
     worker_ttl_seconds : float
         How long an agent may be silent on an open connection before it counts as lost.
+    passes : callable
+        Tells whether the certificate of an agent counts still; by default all of the authority's do.
+    desk : mapping
+        Further handlers that agents may call, by name; they are told who calls as ``peer``.
     """
 
     def __init__(
@@ -74,8 +82,12 @@ class ControlPlane:
         on_left: OnLeft,
         host: str = "127.0.0.1",
         worker_ttl_seconds: float = 8.0,
+        passes: Callable[[Peer], bool] = lambda _: True,
+        desk: Mapping[str, Callable[..., Any]] | None = None,
     ) -> None:
         self._tls = tls
+        self._guard = Guard(passes, self._denied)
+        self._desk = dict(desk or {})
         self._on_reports = on_reports
         self._on_left = on_left
         self._host = host
@@ -86,10 +98,12 @@ class ControlPlane:
         #: node id -> worker address, and back.
         self._addresses: dict[str, str] = {}
         self._nodes: dict[str, str] = {}
+        #: worker address -> number of the certificate that it came with.
+        self._serials: dict[str, int] = {}
         self._turns: dict[str, asyncio.Lock] = {}
         #: Nodes whose connection was lost, and the pool does not know yet.
         self._leaving: set[str] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Future[Any]] = set()
 
     @property
     def connected(self) -> frozenset[str]:
@@ -112,8 +126,10 @@ class ControlPlane:
                 port=port,
                 worker_ttl_seconds=self._worker_ttl_seconds,
                 scratch=self._tls.directory.parent / "dask",
+                guard=self._guard,
             )
-            scheduler.serve("gpupool_report", self._take)
+            for name, handler in {"gpupool_report": self._take, **self._desk}.items():
+                scheduler.serve(name, handler)
             scheduler.add_plugin(_Membership(self._lost))
             await scheduler
         except (OSError, RuntimeError) as error:
@@ -168,7 +184,7 @@ class ControlPlane:
             if self._nodes.get(worker) == node_id:
                 await self._hand_on(node_id, reports)
 
-    async def _take(self, *, worker: str, data: bytes) -> str:
+    async def _take(self, *, worker: str, data: bytes, peer: Peer) -> str:
         """Take reports from the agent behind ``worker``; never raises, since Dask would send a pickle."""
         try:
             reports = codec.decode_reports(data)
@@ -178,9 +194,12 @@ class ControlPlane:
         if self._scheduler is None or worker not in self._scheduler.workers:
             return UNKNOWN
         if reports and isinstance(reports[0], HelloReport):
-            self._welcome(worker, reports[0])
+            if refusal := _refusal(reports[0], peer):
+                logger.warning("%s", refusal)
+                return REFUSED + refusal
+            self._welcome(worker, reports[0].node_id, peer)
         node_id = self._nodes.get(worker)
-        if node_id is None:
+        if node_id is None or peer.node_id not in ("", node_id):
             return UNKNOWN
         async with self._turn(node_id):
             if self._nodes.get(worker) != node_id:
@@ -197,32 +216,39 @@ class ControlPlane:
             return UNKNOWN
         return TAKEN
 
-    def _welcome(self, worker: str, hello: HelloReport) -> None:
+    def _welcome(self, worker: str, node_id: str, peer: Peer) -> None:
         """Make ``worker`` the connection of its node, in place of an older one."""
-        if hello.format != names.FORMAT:
-            logger.warning(
-                "Node %s runs version %s, whose messages have format %s; this pool reads format %s. "
-                "Install the same version on both.",
-                *(hello.node_id, hello.version, hello.format, names.FORMAT),
-            )
-            return
-        older = self._addresses.get(hello.node_id)
+        older = self._addresses.get(node_id)
         if older is not None and older != worker:
             self._lost(older)
-        self._addresses[hello.node_id] = worker
-        self._nodes[worker] = hello.node_id
+        self._addresses[node_id] = worker
+        self._nodes[worker] = node_id
+        self._serials[worker] = peer.serial
+
+    def _denied(self, peer: Peer) -> None:
+        """Hang up on a node whose certificate counts no more."""
+        logger.warning("A peer with certificate %x (node %s) was refused", peer.serial, peer.node_id or "?")
+        worker = self._addresses.get(peer.node_id)
+        if worker is not None and self._serials.get(worker) == peer.serial and self._scheduler is not None:
+            self._lost(worker)
+            gone = self._scheduler.remove_worker(worker, stimulus_id="gpupool-denied")
+            self._keep(asyncio.ensure_future(gone))
 
     def _lost(self, worker: str) -> None:
         """Forget a connection at once, and tell the pool when its turn comes."""
         node_id = self._nodes.pop(worker, None)
+        self._serials.pop(worker, None)
         if node_id is None:
             return
         del self._addresses[node_id]
         if not self._closing:
             self._leaving.add(node_id)
-            task = asyncio.ensure_future(self._tell_left(node_id))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._keep(asyncio.ensure_future(self._tell_left(node_id)))
+
+    def _keep(self, task: asyncio.Future[Any]) -> None:
+        """Remember what runs by itself until it is done."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _tell_left(self, node_id: str) -> None:
         async with self._turn(node_id):
@@ -240,3 +266,15 @@ class ControlPlane:
     def _turn(self, node_id: str) -> asyncio.Lock:
         """Return the lock that keeps the calls for one node in order."""
         return self._turns.setdefault(node_id, asyncio.Lock())
+
+
+def _refusal(hello: HelloReport, peer: Peer) -> str:
+    """Say why an agent cannot be had; empty when it can."""
+    if hello.format != names.FORMAT:
+        return mismatch(f"The agent of {hello.hostname}", hello.version, hello.format, version())
+    if peer.node_id not in ("", hello.node_id):
+        return (
+            f"The agent of {hello.hostname} says that it is {hello.node_id}, but its certificate is for"
+            f" {peer.node_id}: start it with the --node that it joined with."
+        )
+    return ""

@@ -32,6 +32,42 @@ class ControlPlaneDown(ClusterError):
     code = "control_plane_down"
 
 
+class BadCertificateRequest(ClusterError):
+    """Raised when a node asks for a certificate in a way that cannot be granted. Join again."""
+
+    code = "bad_certificate_request"
+
+
+class JoinRefused(ClusterError):
+    """Raised when a pool does not let a node join. The message says why, and what to ask for."""
+
+    code = "join_refused"
+
+
+class NotJoined(ClusterError):
+    """Raised when a node has no certificate for the pool that it shall serve. Give it a join token."""
+
+    code = "not_joined"
+
+
+class WrongPool(ClusterError):
+    """Raised when what answers is not the pool that vouched for the token. Check the address."""
+
+    code = "wrong_pool"
+
+
+class AuthorityFault(ClusterError):
+    """Raised when the pool's certificate authority cannot do what was asked. The message says why."""
+
+    code = "authority_fault"
+
+
+class LinkRefused(ClusterError):
+    """Raised inside an agent when the pool will not have it. It is told in the log, and tried again."""
+
+    code = "link_refused"
+
+
 class LinkLost(ClusterError):
     """Raised inside an agent when its connection to the pool service broke; it connects again by itself."""
 

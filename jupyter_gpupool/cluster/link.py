@@ -11,17 +11,15 @@ import logging
 import time
 import uuid
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from jupyter_gpupool.cluster.control import TAKEN
+from jupyter_gpupool.cluster.control import REFUSED, TAKEN
 from jupyter_gpupool.cluster.dask_config import control_config
-from jupyter_gpupool.cluster.errors import LinkLost
+from jupyter_gpupool.cluster.errors import LinkLost, LinkRefused
 from jupyter_gpupool.cluster.nodes import AgentWorker
-from jupyter_gpupool.cluster.tls import ControlTLS
+from jupyter_gpupool.cluster.whereabouts import Signature, Whereabouts
 from jupyter_gpupool.core.errors import GPUPoolError
-from jupyter_gpupool.protocol import codec, names
-from jupyter_gpupool.protocol.documents import RuntimeFile
+from jupyter_gpupool.protocol import codec
 from jupyter_gpupool.protocol.messages import DetachedReport, HelloReport, Order, Report
 
 logger = logging.getLogger(__name__)
@@ -33,43 +31,46 @@ LONGEST_PAUSE_SECONDS = 5.0
 LOOK_SECONDS = 0.2
 #: How long the service may take to take reports (its journal is on disk), seconds.
 REPORT_SECONDS = 30.0
+#: After how long without a connection that is told, seconds.
+AWAY_SECONDS = 20.0
 #: How long closing a broken connection may take, seconds.
 CLOSE_SECONDS = 5.0
 
-_Signature = tuple[int, int, int] | None
-
 
 class AgentLink:
-    """Keeps an agent connected to whatever service its runtime directory names.
+    """Keeps an agent connected to its pool service.
 
     Parameters
     ----------
-    runtime : Path
-        The runtime directory, with ``pool.json`` and ``tls/``.
+    pool : Whereabouts
+        Where the service is, and what to show there.
     node_id : str
         Who this is.
     hello : callable
         Makes the first report of a connection.
     on_orders : callable
         Takes orders; must not block or raise.
-    host : str
+    host, port
         Where to listen for orders.
     """
 
     def __init__(
         self,
         *,
-        runtime: Path,
+        pool: Whereabouts,
         node_id: str,
         hello: Callable[[], HelloReport],
         on_orders: Callable[[list[Order]], None],
         host: str = "127.0.0.1",
+        port: int = 0,
     ) -> None:
-        self._runtime = runtime
+        self._pool = pool
         self._node_id = node_id
         self._hello = hello
         self._on_orders = on_orders
-        self._host = host
+        self._host, self._port = host, port
+        self._refusal = ""
+        self._told = False
         self._queue: list[Report] | None = None
         self._delivering = False
         self._wake = asyncio.Event()
@@ -93,8 +94,8 @@ class AgentLink:
         with control_config():
             pause = FIRST_PAUSE_SECONDS
             while True:
-                seen = self._signature()
-                address = self._address()
+                seen = self._pool.signature()
+                address = self._pool.address()
                 began = time.monotonic()
                 if address:
                     await self._try(address, seen)
@@ -102,21 +103,35 @@ class AgentLink:
                 await self._pause(seen, pause)
                 pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
-    async def _try(self, address: str, seen: _Signature) -> None:
+    async def _try(self, address: str, seen: Signature) -> None:
         """Live on one connection until it breaks; say why it did."""
         try:
             await self._live(address, seen)
+        except LinkRefused as error:
+            if error.message != self._refusal:  # once is enough: it is tried again and again
+                logger.error("%s The agent tries again.", error.message)
+            self._refusal = error.message
         except (OSError, RuntimeError, ValueError, TimeoutError, GPUPoolError) as error:
             logger.info("No connection to the pool at %s: %s", address, error.__cause__ or error)
+            self._mind_being_away(address, error.__cause__ or error)
 
-    async def _live(self, address: str, seen: _Signature) -> None:
+    def _mind_being_away(self, address: str, cause: object) -> None:
+        """Say once that there has been no connection for long."""
+        if self._told or self.alone_seconds < AWAY_SECONDS:
+            return
+        self._told = True
+        text = "There has been no connection to the pool at %s for %.0f s (%s). The agent goes on trying. %s"
+        logger.warning(text, address, self.alone_seconds, cause, self._pool.away_hint)
+
+    async def _live(self, address: str, seen: Signature) -> None:
         """Make a worker, join with it, report on it, and close it."""
         worker = AgentWorker(
             address,
             name=f"{self._node_id}-{uuid.uuid4().hex[:8]}",
-            security=ControlTLS(self._runtime / names.TLS_DIR).security("worker"),
+            security=self._pool.tls.security("worker"),
             host=self._host,
-            scratch=self._runtime / "dask",
+            port=self._port,
+            scratch=self._pool.scratch,
         )
         worker.serve("gpupool_orders", self._take)
         try:
@@ -128,7 +143,7 @@ class AgentLink:
                 self.connected, self._alone_since = False, time.monotonic()
             await _close(worker)
 
-    async def _join(self, worker: AgentWorker, seen: _Signature) -> None:
+    async def _join(self, worker: AgentWorker, seen: Signature) -> None:
         """Start the worker, unless another service appears meanwhile."""
         starting = asyncio.ensure_future(worker.start())
         changed = asyncio.ensure_future(self._changed(seen))
@@ -150,18 +165,21 @@ class AgentLink:
         """
         self._queue = [self._hello()]
         finished = asyncio.ensure_future(worker.finished())
+        minded = asyncio.ensure_future(self._pool.mind(worker))
         try:
-            while not finished.done():
+            while not finished.done() and not minded.done():
                 self._wake.clear()
                 batch, self._queue = self._queue, []
                 if batch:
                     await self._deliver(worker, batch)
                     continue
                 waiting = asyncio.ensure_future(self._wake.wait())
-                await asyncio.wait({waiting, finished}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({waiting, finished, minded}, return_when=asyncio.FIRST_COMPLETED)
                 await _cancelled(waiting)
+            if minded.done():
+                minded.result()
         finally:
-            await _cancelled(finished)
+            await _cancelled(finished, minded)
         raise LinkLost("The connection was closed.")
 
     async def _deliver(self, worker: AgentWorker, batch: list[Report]) -> None:
@@ -174,10 +192,12 @@ class AgentLink:
                 )
         finally:
             self._delivering = False
+        if isinstance(answer, str) and answer.startswith(REFUSED):
+            raise LinkRefused(answer.removeprefix(REFUSED))
         if answer != TAKEN:
             raise LinkLost(f"The pool service does not take reports ({answer}).")
         if not self.connected:
-            self.connected = True
+            self.connected, self._refusal, self._told = True, "", False
             logger.info("Connected to the pool at %s", worker.scheduler.address)
 
     def _take(self, *, data: bytes) -> str | bytes:
@@ -199,29 +219,12 @@ class AgentLink:
         self._queue = []
         return codec.encode(reports)
 
-    def _address(self) -> str:
-        """Read where the service is; empty when there is none that this version can join."""
-        try:
-            data = (self._runtime / names.POOL_FILE).read_bytes()
-            file = codec.decode(data, RuntimeFile)
-        except (OSError, codec.BadMessage):
-            return ""
-        return file.control if file.format == names.FORMAT else ""
-
-    def _signature(self) -> _Signature:
-        """Return what changes whenever a service writes its file anew."""
-        try:
-            status = (self._runtime / names.POOL_FILE).stat()
-        except OSError:
-            return None
-        return status.st_ino, status.st_mtime_ns, status.st_size
-
-    async def _changed(self, seen: _Signature) -> None:
+    async def _changed(self, seen: Signature) -> None:
         """Return when the service's file is another than it was."""
-        while self._signature() == seen:  # noqa: ASYNC110 - another process changes it
+        while self._pool.signature() == seen:  # noqa: ASYNC110 - another process changes it
             await asyncio.sleep(LOOK_SECONDS)
 
-    async def _pause(self, seen: _Signature, seconds: float) -> None:
+    async def _pause(self, seen: Signature, seconds: float) -> None:
         """Wait, but not longer than until a new service appears."""
         try:
             async with asyncio.timeout(seconds):

@@ -12,7 +12,7 @@ from typing import Any
 
 from distributed import Scheduler, Worker
 
-from jupyter_gpupool.cluster.tls import ControlRole, peer_role
+from jupyter_gpupool.cluster.tls import ControlRole, Peer, peer_role, read_peer
 
 Handlers = dict[str, Callable[..., Any]]
 
@@ -28,14 +28,50 @@ def _ignore(**_: Any) -> None:
     """Take a message that means nothing here."""
 
 
-def _guarded(role: ControlRole, handler: Callable[..., Any], *, wants_comm: bool) -> Callable[..., Any]:
+class Guard:
+    """Lets nodes of the pool call, and nobody else.
+
+    Parameters
+    ----------
+    passes : callable
+        Tells whether a node's certificate counts still; by default all of the authority's do.
+    denied : callable
+        Told of who was turned away.
+    """
+
+    def __init__(
+        self,
+        passes: Callable[[Peer], bool] = lambda _: True,
+        denied: Callable[[Peer], None] = lambda _: None,
+    ) -> None:
+        self._passes = passes
+        self._denied = denied
+
+    def over(self, handler: Callable[..., Any], *, wants: str = "") -> Callable[..., Any]:
+        """Return a handler that asks first; it gets the comm, or the peer, where it ``wants`` that."""
+
+        async def guarded(comm: Any, **message: Any) -> Any:
+            peer = read_peer(comm.extra_info.get("peercert"))
+            if peer.role is not ControlRole.AGENT or not self._passes(peer):
+                comm.abort()
+                self._denied(peer)
+                return None
+            given = {"comm": comm, "peer": peer}
+            message.update({wants: given[wants]} if wants else {})
+            result = handler(**message)
+            return await result if isinstance(result, Awaitable) else result
+
+        return guarded
+
+
+def _guarded(role: ControlRole, handler: Callable[..., Any]) -> Callable[..., Any]:
     """Let a handler be called by peers of one role only; others are hung up on."""
 
     async def guarded(comm: Any, **message: Any) -> Any:
         if peer_role(comm.extra_info.get("peercert")) is not role:
             comm.abort()
             return None
-        result = handler(comm, **message) if wants_comm else handler(**message)
+        result = handler(**message)
         return await result if isinstance(result, Awaitable) else result
 
     return guarded
@@ -64,11 +100,21 @@ class ControlScheduler(Scheduler):  # type: ignore[misc]
         How long a worker may be silent on an open connection.
     scratch : Path
         A private directory that Dask asks for.
+    guard : Guard, optional
+        Who may call.
     """
 
     def __init__(
-        self, *, security: Any, host: str, port: int, worker_ttl_seconds: float, scratch: Path
+        self,
+        *,
+        security: Any,
+        host: str,
+        port: int,
+        worker_ttl_seconds: float,
+        scratch: Path,
+        guard: Guard | None = None,
     ) -> None:
+        self._guard = guard or Guard()
         super().__init__(
             protocol="tls",
             security=security,
@@ -80,13 +126,13 @@ class ControlScheduler(Scheduler):  # type: ignore[misc]
             local_directory=str(scratch),
             needs_workdir=False,
         )
-        agent = ControlRole.AGENT
+        over = self._guard.over
         _strip(
             self,
             {
-                "register-worker": _guarded(agent, self.add_worker, wants_comm=True),
-                "heartbeat_worker": _guarded(agent, self.heartbeat_worker, wants_comm=False),
-                "unregister": _guarded(agent, self.remove_worker, wants_comm=False),
+                "register-worker": over(self.add_worker, wants="comm"),
+                "heartbeat_worker": over(self.heartbeat_worker),
+                "unregister": over(self.remove_worker),
             },
             {
                 "keep-alive": _ignore,
@@ -96,8 +142,8 @@ class ControlScheduler(Scheduler):  # type: ignore[misc]
         )
 
     def serve(self, name: str, handler: Callable[..., Any]) -> None:
-        """Let agents call ``handler`` by this name."""
-        self.handlers[name] = _guarded(ControlRole.AGENT, handler, wants_comm=False)
+        """Let agents call ``handler`` by this name; it is told who calls as ``peer``."""
+        self.handlers[name] = self._guard.over(handler, wants="peer")
 
     def start_http_server(self, *_: Any, **__: Any) -> None:
         """Start none: Dask's has no authentication and binds all interfaces by default."""
@@ -114,18 +160,21 @@ class AgentWorker(Worker):  # type: ignore[misc]
         Its name among the members; must be new.
     security : distributed.Security
         Mutual TLS.
-    host : str
+    host, port
         Where it listens for orders.
     scratch : Path
         A private directory that Dask asks for.
     """
 
-    def __init__(self, scheduler: str, *, name: str, security: Any, host: str, scratch: Path) -> None:
+    def __init__(
+        self, scheduler: str, *, name: str, security: Any, host: str, scratch: Path, port: int = 0
+    ) -> None:
         super().__init__(
             scheduler,
             name=name,
             security=security,
             host=host,
+            port=port,
             nthreads=1,
             executor="offload",
             memory_limit=0,
@@ -151,7 +200,7 @@ class AgentWorker(Worker):  # type: ignore[misc]
 
     def serve(self, name: str, handler: Callable[..., Any]) -> None:
         """Let the pool service call ``handler`` by this name."""
-        self.handlers[name] = _guarded(ControlRole.SERVICE, handler, wants_comm=False)
+        self.handlers[name] = _guarded(ControlRole.SERVICE, handler)
 
     async def heartbeat(self) -> None:
         """Say that this agent lives; the scheduler would have it more often than is needed."""

@@ -7,7 +7,6 @@ all files or none.
 
 from __future__ import annotations
 
-import datetime
 import os
 import secrets
 import shutil
@@ -17,16 +16,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from cryptography import x509
-    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from jupyter_gpupool.cluster.certificates import (
+    NODE_URI,
+    Signer,
+    key_pem,
+    make_authority,
+    new_key,
+    pem,
+    sign,
+    write_private,
+)
 
 #: How long certificates are valid, days. They are remade with the runtime directory.
 VALID_DAYS = 3650
 _CA_FILE = "ca.pem"
-_ORGANISATION = "jupyter_gpupool"
 
 
 class ControlRole(Enum):
@@ -68,6 +73,15 @@ class ControlTLS:
         needed = [self.ca_file, *(path for role in ControlRole for path in self.files(role))]
         return all(path.is_file() for path in needed)
 
+    def write(self, role: ControlRole, signer: Signer, *, days: int, node_id: str = "") -> Any:
+        """Make key and certificate of a role, and return the certificate."""
+        key = new_key()
+        certificate = sign(signer, role.value, key.public_key(), days=days, node_id=node_id)
+        certificate_file, key_file = self.files(role)
+        write_private(key_file, key_pem(key))
+        write_private(certificate_file, pem(certificate))
+        return certificate
+
     def security(self, role: str) -> Any:
         """Return Dask's security settings for ``"scheduler"`` or ``"worker"``: encrypted, both sides proven.
 
@@ -96,7 +110,7 @@ def ensure_control_tls(directory: Path) -> ControlTLS:
         Where they lie; its parent exists and is private.
     """
     tls = ControlTLS(directory)
-    with _locked(directory.with_suffix(".lock")):
+    with locked(directory.with_suffix(".lock")):
         if not tls.complete():
             fresh = directory.with_name(f"{directory.name}.{secrets.token_hex(4)}")
             fresh.mkdir(mode=0o700)
@@ -107,7 +121,7 @@ def ensure_control_tls(directory: Path) -> ControlTLS:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """Hold a lock file among the processes of this user."""
     import fcntl
 
@@ -121,71 +135,44 @@ def _locked(path: Path) -> Iterator[None]:
 
 def _write_all(tls: ControlTLS) -> None:
     """Make an authority and one certificate for each role, and forget the authority's key."""
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    ca_key = ec.generate_private_key(ec.SECP256R1())
-    ca = _certificate("authority", ca_key, issuer=None, signer=ca_key)
-    _write_private(tls.ca_file, _pem(ca))
+    authority = make_authority("authority", VALID_DAYS)
+    write_private(tls.ca_file, pem(authority.certificate))
     for role in ControlRole:
-        key = ec.generate_private_key(ec.SECP256R1())
-        certificate = _certificate(role.value, key, issuer=ca, signer=ca_key)
-        certificate_file, key_file = tls.files(role)
-        _write_private(certificate_file, _pem(certificate))
-        _write_private(key_file, _key_pem(key))
+        tls.write(role, authority, days=VALID_DAYS)
 
 
-def _certificate(
-    name: str,
-    key: EllipticCurvePrivateKey,
-    *,
-    issuer: x509.Certificate | None,
-    signer: EllipticCurvePrivateKey,
-) -> x509.Certificate:
-    """Sign one certificate; without ``issuer`` it is the authority's own."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes
-    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Who is at the other end of a connection, as its verified certificate says.
 
-    subject = x509.Name(
-        [
-            x509.NameAttribute(NameOID.ORGANIZATION_NAME, _ORGANISATION),
-            x509.NameAttribute(NameOID.COMMON_NAME, name),
-        ]
+    Attributes
+    ----------
+    role : ControlRole or None
+        None for somebody who has nothing to do here.
+    node_id : str
+        The one node that it may speak for; empty where the certificate never left the machine.
+    serial : int
+        Number of the certificate.
+    expires : str
+        When it ends, as `ssl` writes it.
+    """
+
+    role: ControlRole | None
+    node_id: str = ""
+    serial: int = 0
+    expires: str = ""
+
+
+def read_peer(certificate: dict[str, Any] | None) -> Peer:
+    """Read a verified peer certificate (`ssl.SSLSocket.getpeercert`)."""
+    found = certificate or {}
+    nodes = [name for kind, name in found.get("subjectAltName", ()) if kind == "URI"]
+    return Peer(
+        role=peer_role(certificate),
+        node_id=next((it.removeprefix(NODE_URI) for it in nodes if it.startswith(NODE_URI)), ""),
+        serial=int(found.get("serialNumber", "0"), 16),
+        expires=found.get("notAfter", ""),
     )
-    now = datetime.datetime.now(datetime.UTC)
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer.subject if issuer else subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=VALID_DAYS))
-        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
-    )
-    if issuer is not None:
-        both = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
-        builder = builder.add_extension(both, critical=False)
-    return builder.sign(signer, hashes.SHA256())
-
-
-def _pem(certificate: x509.Certificate) -> bytes:
-    from cryptography.hazmat.primitives.serialization import Encoding
-
-    return certificate.public_bytes(Encoding.PEM)
-
-
-def _key_pem(key: EllipticCurvePrivateKey) -> bytes:
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
-    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-
-
-def _write_private(path: Path, data: bytes) -> None:
-    """Write a new file that only its owner can read, from its first byte on."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(data)
 
 
 def peer_role(certificate: dict[str, Any] | None) -> ControlRole | None:

@@ -13,6 +13,8 @@ FORMAT = 1
 ENV_URL = "JUPYTER_GPUPOOL_URL"
 #: Bearer token for it.
 ENV_TOKEN = "JUPYTER_GPUPOOL_TOKEN"  # noqa: S105 - the name of a variable, not a secret
+#: File with the certificate authority of a pool on another machine, whose API is HTTPS.
+ENV_CA_FILE = "JUPYTER_GPUPOOL_CA_FILE"
 #: Id of the lease that a restarted kernel attaches to again when its extension loads.
 ENV_REATTACH = "JUPYTER_GPUPOOL_REATTACH"
 #: Id of the lease that a process (or the parent that started it) is under; set with the lease's environment.

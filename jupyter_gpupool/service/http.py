@@ -9,13 +9,12 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
-from jupyter_gpupool.service.api import API
 
 #: How long an idle connection is kept, seconds.
 KEEP_SECONDS = 300
@@ -70,11 +69,16 @@ class _Server(uvicorn.Server):
 
 
 @contextlib.asynccontextmanager
-async def serving(api: API, sockets: Sequence[socket.socket]) -> AsyncIterator[None]:
-    """Serve for the length of an ``async with`` block."""
+async def serving(
+    app: Callable[..., Awaitable[None]],
+    sockets: Sequence[socket.socket],
+    *,
+    certificate: tuple[Path, Path] | None = None,
+) -> AsyncIterator[None]:
+    """Serve for the length of an ``async with`` block; with a certificate and its key it is HTTPS."""
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     config = uvicorn.Config(
-        api,
+        app,
         http=_Protocol,
         ws="none",
         lifespan="off",
@@ -84,6 +88,8 @@ async def serving(api: API, sockets: Sequence[socket.socket]) -> AsyncIterator[N
         proxy_headers=False,
         timeout_keep_alive=KEEP_SECONDS,
         timeout_graceful_shutdown=END_SECONDS,
+        ssl_certfile=certificate and str(certificate[0]),
+        ssl_keyfile=certificate and str(certificate[1]),
     )
     server = _Server(config)
     running = asyncio.ensure_future(server.serve(list(sockets)))

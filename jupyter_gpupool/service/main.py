@@ -22,7 +22,7 @@ from jupyter_gpupool.cluster.supervisor import AgentSupervisor
 from jupyter_gpupool.cluster.tls import ensure_control_tls
 from jupyter_gpupool.protocol import names, paths
 from jupyter_gpupool.protocol.messages import Report
-from jupyter_gpupool.service import housekeeping, http, lifecycle
+from jupyter_gpupool.service import housekeeping, http, joining, lifecycle
 from jupyter_gpupool.service.activity import Activity
 from jupyter_gpupool.service.api import API
 from jupyter_gpupool.service.auth import Authenticator
@@ -97,12 +97,8 @@ class _Service:
         self.metrics, self.watch, self.book = Metrics(), Watch(), NodeBook()
         self.activity, self.tickets = Activity(), TicketBook(now_ms)
         self.journal = JournalThread(journal, self.clock, self.metrics)
-        self.control = ControlPlane(
-            tls=ensure_control_tls(settings.runtime / names.TLS_DIR),
-            on_reports=self._reports,
-            on_left=self._left,
-            worker_ttl_seconds=settings.worker_ttl_seconds,
-        )
+        self.others = joining.prepare(settings) if settings.listen else None
+        self.control = self._make_control()
         self.dispatcher = Dispatcher(self.control, self.tickets, self.watch, now_ms)
         self.host = PoolHost(
             config=settings.config,
@@ -161,6 +157,22 @@ class _Service:
             waiter_grace_seconds=settings.waiter_grace_seconds,
         )
 
+    def _make_control(self) -> ControlPlane:
+        """Make the control plane: for this machine's agent only, or for those of other machines, too."""
+        ttl, others = self._settings.worker_ttl_seconds, self.others
+        if others is None:
+            tls = ensure_control_tls(self._settings.runtime / names.TLS_DIR)
+            return ControlPlane(tls=tls, on_reports=self._reports, on_left=self._left, worker_ttl_seconds=ttl)
+        return ControlPlane(
+            tls=others.tls,
+            on_reports=self._reports,
+            on_left=self._left,
+            host=self._settings.listen,
+            worker_ttl_seconds=ttl,
+            passes=others.gate.passes,
+            desk=others.desk.handlers,
+        )
+
     async def _reports(self, node_id: str, reports: list[Report]) -> None:
         await self.inbox.take(node_id, reports)
 
@@ -181,9 +193,14 @@ class _Service:
             metrics=self.metrics,
             measured=self.measured,
             activity=self.activity,
-            hosts=frozenset({*LOOPBACK_HOSTS, settings.ip, *settings.allowed_hosts}),
+            hosts=frozenset({*LOOPBACK_HOSTS, settings.ip, *settings.allowed_hosts, *self._names}),
             request_ids=request_ids(),
         )
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """Names under which other machines know this one, as a Host header has them."""
+        return tuple(name.lower() for name in self.others.hosts) if self.others else ()
 
     async def run(self) -> None:
         """Start everything, wait for the end, and stop everything."""
@@ -194,7 +211,8 @@ class _Service:
             if settings.start_agent:
                 self.supervisor.start()
             stack.push_async_callback(self._end_agent)
-            control = await self.control.start()
+            port = self.others.control_port(settings.control_port) if self.others else 0
+            control = await self.control.start(port)
             stack.push_async_callback(self.control.close)
             stack.push_async_callback(self.dispatcher.close)
             await self._note_time()
@@ -203,7 +221,11 @@ class _Service:
             self.desk.open()
             stack.callback(self.desk.close)
             door, url = lifecycle.listen(settings.runtime, settings.ip, settings.port)
-            await stack.enter_async_context(http.serving(API(self._context()), [door]))
+            api = API(self._context())
+            await stack.enter_async_context(http.serving(api, [door]))
+            if self.others:
+                outside = joining.listening(settings, self.others, api, control)
+                _log.info("Other machines reach it at %s", await stack.enter_async_context(outside))
             stack.callback(self.watch.close)
             stack.push_async_callback(self._dismiss_agents)
             lifecycle.announce(

@@ -22,6 +22,7 @@ from jupyter_gpupool.core.policies.evictions import EVICTIONS
 from jupyter_gpupool.core.quotas import Quotas
 from jupyter_gpupool.core.reservations import Reserved
 from jupyter_gpupool.protocol import paths
+from jupyter_gpupool.protocol.join import API_PORT, CONTROL_PORT
 from jupyter_gpupool.service.quota_config import read_quotas
 from jupyter_gpupool.service.reservation_config import read_reservations
 
@@ -45,6 +46,9 @@ class ServiceSettings:
     config: PoolConfig = field(default_factory=PoolConfig)
     ip: str = "127.0.0.1"
     port: int = 0
+    listen: str = ""
+    listen_port: int = API_PORT
+    control_port: int = CONTROL_PORT
     embedded: bool = False
     emulate: str = ""
     emulate_beside: bool = False
@@ -68,10 +72,26 @@ class PoolService(Configurable):
     """The pool service: grants leases, and writes down what happens to them."""
 
     ip = Unicode(
-        "127.0.0.1", help="Address to listen on. Only loopback addresses: there is no TLS here yet."
+        "127.0.0.1",
+        help="Loopback address on which this machine's own clients are served, in plain HTTP.",
     ).tag(config=True)
     port = Int(
         0, min=0, max=65535, help="Port to listen on; 0 for the one it had last, or any that is free."
+    ).tag(config=True)
+    listen = Unicode(
+        "",
+        help="Name or address on which other machines are served, always with TLS: nodes, and clients."
+        " 0.0.0.0 for all addresses; empty for none.",
+    ).tag(config=True)
+    listen_port = Int(
+        API_PORT, min=0, max=65535, help="Port of the HTTPS API for other machines; 0 for any."
+    ).tag(config=True)
+    control_port = Int(
+        CONTROL_PORT,
+        min=0,
+        max=65535,
+        help="Port on which the agents of other machines are served, with mutual TLS; they remember it. 0 for"
+        " the one it had last, or any.",
     ).tag(config=True)
     emulate = Unicode(
         "", help="Emulated devices instead of real ones, such as “8xA100-80GB,2xH100-80GB”; empty for none."
@@ -196,6 +216,8 @@ class PoolService(Configurable):
             If it cannot work.
         """
         _check_address(self.ip)
+        if self.listen and embedded:
+            raise BadSettings("A user's own pool serves no other machines.", hint="Leave --embedded away.")
         if self.emulate:
             parse_emulation(self.emulate)
         _check_tokens(self.tokens, embedded=embedded)
@@ -206,6 +228,9 @@ class PoolService(Configurable):
             config=self.pool_config(),
             ip=self.ip,
             port=self.port,
+            listen=self.listen,
+            listen_port=self.listen_port,
+            control_port=self.control_port,
             embedded=embedded,
             emulate=self.emulate,
             emulate_beside=self.emulate_beside,
@@ -278,8 +303,8 @@ def _check_address(ip: str) -> None:
         loopback = False
     if not loopback:
         raise BadSettings(
-            f"PoolService.ip is “{ip}”, which is not a loopback address.",
-            hint="Serving other machines needs TLS, which is not supported yet: use 127.0.0.1.",
+            f"PoolService.ip is “{ip}”, no loopback address: plain HTTP never leaves the machine.",
+            hint=f"Use --listen {ip or 'HOST'} instead, which serves other machines with TLS.",
         )
 
 
