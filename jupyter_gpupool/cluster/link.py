@@ -22,7 +22,7 @@ from jupyter_gpupool.cluster.tls import ControlTLS
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.protocol import codec, names
 from jupyter_gpupool.protocol.documents import RuntimeFile
-from jupyter_gpupool.protocol.messages import HelloReport, Order, Report
+from jupyter_gpupool.protocol.messages import DetachedReport, HelloReport, Order, Report
 
 logger = logging.getLogger(__name__)
 
@@ -71,6 +71,7 @@ class AgentLink:
         self._on_orders = on_orders
         self._host = host
         self._queue: list[Report] | None = None
+        self._delivering = False
         self._wake = asyncio.Event()
         #: True from the moment the service took the hello.
         self.connected = False
@@ -165,25 +166,38 @@ class AgentLink:
 
     async def _deliver(self, worker: AgentWorker, batch: list[Report]) -> None:
         """Send one batch and wait until the service took it."""
-        async with asyncio.timeout(REPORT_SECONDS):
-            answer = await worker.scheduler.gpupool_report(
-                worker=worker.contact_address, data=codec.encode(batch)
-            )
+        self._delivering = True
+        try:
+            async with asyncio.timeout(REPORT_SECONDS):
+                answer = await worker.scheduler.gpupool_report(
+                    worker=worker.contact_address, data=codec.encode(batch)
+                )
+        finally:
+            self._delivering = False
         if answer != TAKEN:
             raise LinkLost(f"The pool service does not take reports ({answer}).")
         if not self.connected:
             self.connected = True
             logger.info("Connected to the pool at %s", worker.scheduler.address)
 
-    def _take(self, *, data: bytes) -> str:
-        """Take orders; never raises, since Dask would send a pickle."""
+    def _take(self, *, data: bytes) -> str | bytes:
+        """Take orders; returns `TAKEN`, or the reports of what was done at once.
+
+        It never raises, since Dask would send a pickle.
+        """
         try:
             orders = codec.decode_orders(data)
         except codec.BadMessage as error:
             logger.warning("The pool service sent orders that cannot be read: %s", error)
             return "unreadable"
+        waits = self._queue is None or bool(self._queue) or self._delivering
         self._on_orders(orders)
-        return TAKEN
+        reports = self._queue
+        if waits or not reports or not all(isinstance(it, DetachedReport) for it in reports):
+            return TAKEN
+        # what is done already goes with the answer; nothing overtakes a report that was made before
+        self._queue = []
+        return codec.encode(reports)
 
     def _address(self) -> str:
         """Read where the service is; empty when there is none that this version can join."""

@@ -34,7 +34,8 @@ class Parts:
     """
 
     def __init__(self, namespace: dict[str, Any], history: History | None = None) -> None:
-        self._sections = {part.name: part for part in sections(history or history_of_shell(namespace))}
+        found = sections(history or history_of_shell(namespace), namespace=namespace)
+        self._sections = {part.name: part for part in found}
 
     def take(self, *, first: bool, tell: Tell) -> list[tuple[str, Any]]:
         """Take those that must be there before the variables are, or the others."""
@@ -89,6 +90,7 @@ def history_of_shell(namespace: dict[str, Any]) -> History | None:
         inputs=inputs,
         outputs=namespace["Out"],
         names=namespace,
+        hidden=shell.user_ns_hidden,
         latest=shell.displayhook,
         count=lambda: int(shell.execution_count),
         set_count=lambda number: setattr(shell, "execution_count", number),

@@ -221,6 +221,37 @@ def test_filters_of_warnings_come_back_in_the_same_list(desk: Desk) -> None:
     assert warnings.filters == []
 
 
+def test_a_filter_of_a_librarys_warnings_imports_no_library_and_holds_all_the_same(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Old(UserWarning):
+        """Of the library."""
+
+    class Older(Old):
+        """Of the library."""
+
+    Old.__module__, Old.__qualname__ = "some_library", "Old"
+    library = SimpleNamespace(Old=Old)
+    monkeypatch.setitem(sys.modules, "some_library", library)
+    warnings.filterwarnings("ignore", message="sharp", category=Old)
+    value = desk.take(cautions.SECTION)
+    assert value[0][2] == ("some_library", "Old")
+
+    monkeypatch.delitem(sys.modules, "some_library")
+    warnings.filters.pop(0)  # type: ignore[attr-defined]
+    desk.put(cautions.SECTION, value)
+    assert "some_library" not in sys.modules
+    warnings.warn("sharp", Older, stacklevel=1)  # by the time it warns it is imported
+    with pytest.raises(UserWarning, match="sharp"):  # as every other one in these tests
+        warnings.warn("sharp", UserWarning, stacklevel=1)
+
+    again = desk.take(cautions.SECTION)
+    assert again == value
+    monkeypatch.setitem(sys.modules, "some_library", library)
+    desk.put(cautions.SECTION, again)
+    assert warnings.filters[0][2] is Old
+
+
 def _as_text(value: bytes) -> str:
     return value.decode()
 
@@ -270,6 +301,7 @@ def test_what_was_typed_and_what_came_out_is_put_into_the_shells_own_lists(desk:
                 inputs={"In": lines},
                 outputs=outputs,
                 names=names,
+                hidden={"_": names["_"]},
                 latest=held,
                 count=lambda: held.count,
                 set_count=lambda number: setattr(held, "count", number),
@@ -284,5 +316,7 @@ def test_what_was_typed_and_what_came_out_is_put_into_the_shells_own_lists(desk:
     undo = desk.put(history.section(fresh), value)
     assert (lines, outputs, held.count, held._) == (["", "41 + 1"], {1: 42}, 2, 42)
     assert fresh.names["_1"] == 42
+    assert fresh.hidden == {"_": 42}
     undo()
     assert (lines, outputs, held.count, held._) == ([""], {}, 1, None)
+    assert fresh.hidden == {"_": None}
