@@ -399,6 +399,16 @@ class GPUPoolCluster(Cluster):  # type: ignore[misc]
         while time() < until and self._on_the_way():  # noqa: ASYNC110 - a look is cheap, and rare
             await asyncio.sleep(_SETTLE_SECONDS)
 
+    def wait_joined(self, number: int, timeout_seconds: float) -> Any:
+        """Wait until so many workers that are wanted have joined; tell whether they have in time."""
+        return self.sync(self._wait_joined, number, timeout_seconds)
+
+    async def _wait_joined(self, number: int, timeout_seconds: float) -> bool:
+        until = time() + timeout_seconds
+        while time() < until and len(self.observed) < min(number, self._target):  # noqa: ASYNC110 - as above
+            await asyncio.sleep(_SETTLE_SECONDS)
+        return len(self.observed) >= number
+
     def _on_the_way(self) -> bool:
         return any(it.stage in _ON_THE_WAY for it in self.workers.values())
 

@@ -41,6 +41,12 @@ class LeaseLost(SessionError):
     code = "lease_lost"
 
 
+class TooFewWorkers(SessionError):
+    """Raised when a training does not get the workers that it needs. Ask for fewer, or for smaller shares."""
+
+    code = "too_few_workers"
+
+
 class TooManyWorkers(SessionError):
     """Raised when more workers are asked for than a session cluster has. Ask for larger shares instead."""
 

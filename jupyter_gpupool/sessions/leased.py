@@ -212,7 +212,8 @@ class LeasedWorker:
         while not is_over(doc):
             if doc.attach is not None:
                 return doc, doc.attach
-            self._come(Stage.WAITING)
+            if doc.state is LeaseState.QUEUED:
+                self._come(Stage.WAITING)
             doc = self.doc = await self._desk.lease(doc)
         raise LeaseLost(f"The request of worker {self.name} ended: {why_ended(doc)}.")
 

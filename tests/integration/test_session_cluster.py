@@ -25,6 +25,8 @@ from jupyter_gpupool.sessions.leased import LeasedWorker, Stage
 from jupyter_gpupool.sessions.order import WorkerOrder
 from tests.support.pool_process import PATIENCE_SECONDS, PoolProcess, running_pool, wait_for
 
+pytestmark = [pytest.mark.slow, pytest.mark.beside]
+
 GPUS = "2xA100-80GB"
 QUOTAS = """
 version: 1
@@ -119,8 +121,6 @@ def test_each_worker_holds_a_lease_and_keeps_to_itself(pool: PoolProcess) -> Non
         assert not cluster.workers
 
 
-@pytest.mark.slow
-@pytest.mark.beside
 def test_running_tasks_survive_that_their_workers_are_given_back(pool: PoolProcess, tmp_path: Path) -> None:
     started, flag = tmp_path / "started", tmp_path / "flag"
     with cluster_of(n_workers=3) as (cluster, client):
@@ -140,8 +140,6 @@ def test_running_tasks_survive_that_their_workers_are_given_back(pool: PoolProce
         wait_for(lambda: len(pool.get("/api/v1/leases").body) == 1, "two leases to be given back")
 
 
-@pytest.mark.slow
-@pytest.mark.beside
 def test_a_killed_worker_is_dropped_and_replaced_on_another_lease(pool: PoolProcess) -> None:
     with cluster_of(n_workers=2) as (cluster, client):
         before, leases = set(cluster.workers), {it.lease_id for it in cluster.workers.values()}
@@ -158,8 +156,6 @@ def test_a_killed_worker_is_dropped_and_replaced_on_another_lease(pool: PoolProc
         ]
 
 
-@pytest.mark.slow
-@pytest.mark.beside
 def test_who_finds_no_room_waits_is_shown_and_holds_up_nobody(pool: PoolProcess) -> None:
     with cluster_of(0.75, 3) as (cluster, client):
         assert stages(cluster) == [Stage.RUNNING, Stage.RUNNING, Stage.WAITING]
@@ -174,8 +170,6 @@ def test_who_finds_no_room_waits_is_shown_and_holds_up_nobody(pool: PoolProcess)
         assert not pool.get("/api/v1/queue").body
 
 
-@pytest.mark.slow
-@pytest.mark.beside
 def test_a_quota_is_looked_at_with_each_worker(
     pool_environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -200,8 +194,6 @@ def test_a_quota_is_looked_at_with_each_worker(
         process.this_process().cluster.close()
 
 
-@pytest.mark.slow
-@pytest.mark.beside
 def test_a_restart_of_the_pool_is_no_news_to_tasks_and_workers(pool: PoolProcess, tmp_path: Path) -> None:
     started, flag = tmp_path / "started", tmp_path / "flag"
     with cluster_of(n_workers=2) as (cluster, client):
@@ -221,8 +213,6 @@ def test_a_restart_of_the_pool_is_no_news_to_tasks_and_workers(pool: PoolProcess
         )
 
 
-@pytest.mark.slow
-@pytest.mark.beside
 def test_a_cluster_that_follows_its_load_keeps_to_its_bounds(pool: PoolProcess, tmp_path: Path) -> None:
     started, flag = tmp_path / "started", tmp_path / "flag"
     with cluster_of() as (cluster, client):
@@ -241,8 +231,6 @@ def test_a_cluster_that_follows_its_load_keeps_to_its_bounds(pool: PoolProcess, 
         assert adaptive.maximum == 2
 
 
-@pytest.mark.slow
-@pytest.mark.beside
 def test_a_lease_that_the_pool_ends_takes_its_worker_along(pool: PoolProcess) -> None:
     with cluster_of(n_workers=2) as (cluster, _):
         victim: LeasedWorker = next(iter(cluster.workers.values()))
@@ -273,8 +261,6 @@ class BrokenLauncher:
         return LocalProcess(await asyncio.create_subprocess_exec(*command, stdout=output), output)
 
 
-@pytest.mark.slow
-@pytest.mark.beside
 def test_workers_that_cannot_start_are_given_up_with_their_last_words(pool: PoolProcess) -> None:
     launcher = BrokenLauncher()
     with cluster_of(n_workers=1, launcher=launcher) as (cluster, _):
@@ -284,8 +270,6 @@ def test_workers_that_cannot_start_are_given_up_with_their_last_words(pool: Pool
         wait_for(lambda: not pool.get("/api/v1/leases").body, "the leases to be given back")
 
 
-@pytest.mark.slow
-@pytest.mark.beside
 def test_a_cluster_works_in_a_loop_of_its_owner(pool: PoolProcess) -> None:
     async def use() -> int:
         async with (
