@@ -6,35 +6,43 @@ here decides; `Ledger` is the only caller that changes anything.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from jupyter_gpupool.core.devices import Device, Free
-from jupyter_gpupool.core.leases import HOLDING, HostPart, Lease, LeaseState, Share
+from jupyter_gpupool.core.leases import HostPart, Lease, LeaseState, Share
 from jupyter_gpupool.core.shares import WHOLE_MILLI
+from jupyter_gpupool.core.together import NO_PART, Part, Together
 
 
-def reserved_by(lease: Lease) -> tuple[Share, ...]:
-    """Return what a lease takes of devices: the larger of ``shares`` and ``pending``, by dimension."""
-    if lease.state not in HOLDING:
-        return ()
-    if not lease.pending:
-        return lease.shares
-    wanted = {share.device_id: share for share in lease.pending}
-    return tuple(
-        Share(
-            device_id=share.device_id,
-            compute_milli=max(share.compute_milli, wanted[share.device_id].compute_milli),
-            memory_bytes=max(share.memory_bytes, wanted[share.device_id].memory_bytes),
-        )
-        for share in lease.shares
-    )
+def after_ends(
+    account: Account, device: Device, left: Part, ends: Iterable[tuple[int, Lease]], now_ms: int
+) -> tuple[Part, int]:
+    """Let the leases on a CPU device end one after the other, until nothing is lacking.
 
+    Parameters
+    ----------
+    account, device
+        The device, and who has what of it.
+    left : Part
+        What would be left of it now; negative where that is lacking.
+    ends : iterable of (int, Lease)
+        Pool time of each end that is known.
+    now_ms : int
+        Pool time.
 
-def taken_of_host(lease: Lease, device: Device) -> tuple[int, int]:
-    """Return what a lease takes of a CPU device, in all ways: thousandths of a core, and bytes."""
-    shares = [it for it in reserved_by(lease) if it.device_id == device.id]
-    parts = [it for it in lease.beside if it.device_id == device.id]
-    cores = sum(it.compute_milli for it in shares) * device.compute_units
-    size = sum(it.memory_bytes for it in shares) + sum(it.memory_bytes for it in parts)
-    return cores + sum(it.cpu_milli for it in parts), size
+    Returns
+    -------
+    tuple of (Part, int)
+        What is left then (still negative when that does not help), and the pool time.
+    """
+    (cores, size), at_ms = left, now_ms
+    together = Together(device, account.all_leases())
+    for end_ms, lease in sorted(ends, key=lambda it: (it[0], it[1].id)):
+        if cores >= 0 and size >= 0:
+            break
+        freed = together.remove(lease)
+        cores, size, at_ms = cores + freed.cpu_milli, size + freed.memory_bytes, max(at_ms, end_ms)
+    return Part(cores, size), at_ms
 
 
 def too_many(device: Device, leases: int, owners: int) -> bool:
@@ -54,16 +62,18 @@ class Account:
         As its agent last reported it; None when no agent has since this pool was made.
     compute_milli, memory_bytes : int
         What is reserved.
-    leases : dict of str to None
-        Ids of the leases that hold a part of it, in the order of their grants.
+    leases : dict of str to Lease
+        The leases that hold a part of it by id, in the order of their grants.
     overdue : dict of str to None
         Ids of the leases that should be gone from it, but are not confirmed to be.
     owners : dict of str to int
         How many leases on it each owner has.
     host_cpu_milli, host_memory_bytes : int
         What leases of other devices take of this one beside their shares: thousandths of a core, and bytes.
-    beside : dict of str to None
-        Ids of those leases.
+    beside : dict of str to Lease
+        Those leases by id.
+    twice : Part
+        What of that is counted twice: of what a holder has both ways only the larger is taken.
     shrunk : bool
         True while the device was reported smaller than what is reserved on it.
     crowded : bool
@@ -73,7 +83,7 @@ class Account:
     __slots__ = (
         *("beside", "host_cpu_milli", "host_memory_bytes"),
         *("compute_milli", "crowded", "device", "device_id", "leases"),
-        *("memory_bytes", "overdue", "owners", "shrunk"),
+        *("memory_bytes", "overdue", "owners", "shrunk", "twice"),
     )
 
     def __init__(self, device_id: str) -> None:
@@ -81,12 +91,13 @@ class Account:
         self.device: Device | None = None
         self.compute_milli = 0
         self.memory_bytes = 0
-        self.leases: dict[str, None] = {}
+        self.leases: dict[str, Lease] = {}
         self.overdue: dict[str, None] = {}
         self.owners: dict[str, int] = {}
         self.host_cpu_milli = 0
         self.host_memory_bytes = 0
-        self.beside: dict[str, None] = {}
+        self.beside: dict[str, Lease] = {}
+        self.twice = NO_PART
         self.shrunk = False
         self.crowded = False
 
@@ -103,15 +114,20 @@ class Account:
     def free_cpu_milli(self) -> int:
         """Thousandths of a core of a CPU that nobody has; negative while more are taken than it has."""
         units = self.device.compute_units if self.device is not None else 0
-        return units * (WHOLE_MILLI - self.compute_milli) - self.host_cpu_milli
+        return units * (WHOLE_MILLI - self.compute_milli) - self.host_cpu_milli + self.twice.cpu_milli
 
     @property
     def free_memory_bytes(self) -> int:
         """Bytes that neither a lease nor an unmanaged process has; never negative."""
+        return max(0, self.left_memory_bytes)
+
+    @property
+    def left_memory_bytes(self) -> int:
+        """The same; negative while more is taken than there is."""
         if self.device is None:
             return 0
-        unmanaged = self.device.unmanaged_bytes or 0
-        return max(0, self.device.memory_bytes - unmanaged - self.memory_bytes - self.host_memory_bytes)
+        there = self.device.memory_bytes - (self.device.unmanaged_bytes or 0)
+        return there - self.memory_bytes - self.host_memory_bytes + self.twice.memory_bytes
 
     @property
     def free(self) -> Free:
@@ -139,24 +155,38 @@ class Account:
             return 0, 0
         return self.free_compute_milli, self.free_memory_bytes
 
+    def open_beside(self, own: Part) -> tuple[int, int]:
+        """Return what of a CPU device a holder may take that has such a part of it beside other shares."""
+        units = self.device.compute_units if self.device is not None else 0
+        cores = max(0, self.free_cpu_milli + own.cpu_milli)
+        return cores // max(1, units), max(0, self.left_memory_bytes + own.memory_bytes)
+
     @property
     def unused(self) -> bool:
         """True when neither a device nor a lease stands behind this account."""
         return self.device is None and not self.leases and not self.beside
 
+    def all_leases(self) -> Iterator[Lease]:
+        """Yield the leases that have a share of it, and those that take of it beside other shares."""
+        yield from self.leases.values()
+        yield from self.beside.values()
+
     def report(self, device: Device | None) -> None:
         """Take over what an agent says of the device; None when it is gone."""
         self.device = device
+        self._note_twice()
         self._note_size()
 
     def take(self, lease: Lease, share: Share) -> None:
         """Reserve what a lease takes."""
         self.compute_milli += share.compute_milli
         self.memory_bytes += share.memory_bytes
-        self.leases[lease.id] = None
+        self.leases[lease.id] = lease
         self.owners[lease.owner] = self.owners.get(lease.owner, 0) + 1
         if lease.state is LeaseState.ENDING and lease.overdue:
             self.overdue[lease.id] = None
+        if self.beside:
+            self._note_twice()
 
     def give_back(self, lease: Lease, share: Share) -> None:
         """Undo `take`."""
@@ -167,18 +197,34 @@ class Account:
         if not self.owners[lease.owner]:
             del self.owners[lease.owner]
         self.overdue.pop(lease.id, None)
+        if self.beside:
+            self._note_twice()
 
     def take_beside(self, lease: Lease, part: HostPart) -> None:
         """Reserve what a lease takes beside its shares."""
         self.host_cpu_milli += part.cpu_milli
         self.host_memory_bytes += part.memory_bytes
-        self.beside[lease.id] = None
+        self.beside[lease.id] = lease
+        self._note_twice()
 
     def give_back_beside(self, lease: Lease, part: HostPart) -> None:
         """Undo `take_beside`."""
         self.host_cpu_milli -= part.cpu_milli
         self.host_memory_bytes -= part.memory_bytes
         del self.beside[lease.id]
+        self._note_twice()
+
+    def _note_twice(self) -> None:
+        """Add up what holders have both ways."""
+        self.twice = NO_PART
+        if self.device is None or not (self.leases and self.beside):
+            return
+        units = self.device.compute_units
+        together = Together(self.device, self.all_leases())
+        self.twice = Part(
+            units * self.compute_milli + self.host_cpu_milli - together.cpu_milli,
+            self.memory_bytes + self.host_memory_bytes - together.memory_bytes,
+        )
 
     def settle(self) -> None:
         """Look anew whether what is reserved is within the device, after `take` and `give_back`."""
@@ -188,7 +234,7 @@ class Account:
     def _note_size(self) -> None:
         device = self.device
         self.shrunk = device is not None and (
-            self.memory_bytes + self.host_memory_bytes > device.memory_bytes
+            self.memory_bytes + self.host_memory_bytes - self.twice.memory_bytes > device.memory_bytes
             or (self.host_cpu_milli > 0 and self.free_cpu_milli < 0)
         )
         self.crowded = device is not None and too_many(device, len(self.leases), len(self.owners))

@@ -11,12 +11,12 @@ what is unknown it expects nothing, and keeps the devices on which least is miss
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Set
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from jupyter_gpupool.core import hooks
-from jupyter_gpupool.core.accounts import Account, reserved_by, taken_of_host
+from jupyter_gpupool.core.accounts import Account, after_ends
 from jupyter_gpupool.core.asks import Kept, ask_of
 from jupyter_gpupool.core.deadlines import hold_ends_ms
 from jupyter_gpupool.core.devices import Device
@@ -27,6 +27,7 @@ from jupyter_gpupool.core.leases import Lease, LeaseState, Want
 from jupyter_gpupool.core.ledger import Ledger
 from jupyter_gpupool.core.placement.rooms import Ask
 from jupyter_gpupool.core.shares import WHOLE_MILLI
+from jupyter_gpupool.core.together import Part, Together, reserved_by
 
 #: How many nodes are compared: those that come nearest to having room, and those where leases end soon.
 _NEAREST, _SOONEST = 8, 16
@@ -176,7 +177,7 @@ def _ready(ledger: Ledger, account: Account, device: Device, lease: Lease, now_m
     """Let the leases on a device end one after the other, until there is room."""
     left = _Left(account, device, lease)
     missing, at_ms = left.missing_milli(), now_ms
-    ends = ((expected_end_ms(ledger, it, now_ms), it) for it in _leases(ledger, account))
+    ends = ((expected_end_ms(ledger, it, now_ms), it) for it in account.all_leases())
     for end_ms, other in sorted(
         ((end, it) for end, it in ends if end is not None), key=lambda it: (it[0], it[1].id)
     ):
@@ -195,10 +196,6 @@ def _ready(ledger: Ledger, account: Account, device: Device, lease: Lease, now_m
         account.device_id,
         device.node_id,
     )
-
-
-def _leases(ledger: Ledger, account: Account) -> Iterable[Lease]:
-    return (ledger.leases[it] for it in (*account.leases, *account.beside))
 
 
 def _with_hosts(ledger: Ledger, devices: list[_Ready], lease: Lease, now_ms: int) -> list[_Ready]:
@@ -222,17 +219,12 @@ def _host_ready(ledger: Ledger, account: Account, device: Device, ask: Ask, now_
     cores = account.free_cpu_milli - ask.cpu_milli
     size = account.free_memory_bytes - ask.memory_bytes
     missing = max(0, -cores // units, -size * WHOLE_MILLI // max(1, device.memory_bytes))
-    at_ms = now_ms
     ends = [
-        (end, lease_id)
-        for lease_id in (*account.leases, *account.beside)
-        if (end := expected_end_ms(ledger, ledger.leases[lease_id], now_ms)) is not None
+        (end, lease)
+        for lease in account.all_leases()
+        if (end := expected_end_ms(ledger, lease, now_ms)) is not None
     ]
-    for end_ms, lease_id in sorted(ends):
-        if cores >= 0 and size >= 0:
-            break
-        freed = taken_of_host(ledger.leases[lease_id], device)
-        cores, size, at_ms = cores + freed[0], size + freed[1], max(at_ms, end_ms)
+    (cores, size), at_ms = after_ends(account, device, Part(cores, size), ends, now_ms)
     known = cores >= 0 and size >= 0
     left = (cores // units, size) if known else (0, 0)
     return _Ready(not known, at_ms if known else 0, missing, *left, account.device_id, device.node_id)
@@ -249,19 +241,20 @@ class _Left:
         self._owners = dict(account.owners)
         self._count = len(account.leases)
         self.milli = account.free_compute_milli
-        self.size = device.memory_bytes - (device.unmanaged_bytes or 0)
-        self.size -= account.memory_bytes + account.host_memory_bytes
+        self.size = account.left_memory_bytes
         self.needed = _size(lease.want, device)
+        self._together = Together(device, account.all_leases()) if account.beside else None
 
     def end(self, lease: Lease) -> None:
         """Let a lease end."""
-        if lease.id in self._account.beside:
-            cores, size = taken_of_host(lease, self._device)
-            self.milli += cores // max(1, self._device.compute_units)
-            self.size += size
+        if lease.id in self._account.leases:
+            self._count -= 1
+            self._owners[lease.owner] -= 1
+        if self._together is not None:
+            freed = self._together.remove(lease)
+            self.milli += freed.cpu_milli // max(1, self._device.compute_units)
+            self.size += freed.memory_bytes
             return
-        self._count -= 1
-        self._owners[lease.owner] -= 1
         for share in reserved_by(lease):
             if share.device_id == self._account.device_id:
                 self.milli += share.compute_milli

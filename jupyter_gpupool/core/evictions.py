@@ -6,59 +6,18 @@ what has been told already that it is taken back goes before all others.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
 
-from jupyter_gpupool.core.accounts import Account, reserved_by, taken_of_host, too_many
-from jupyter_gpupool.core.asks import ask_of
+from jupyter_gpupool.core.accounts import Account
 from jupyter_gpupool.core.devices import Device
 from jupyter_gpupool.core.entitlement import Ground
-from jupyter_gpupool.core.fitting import memory_for
-from jupyter_gpupool.core.leases import Lease, Want
-from jupyter_gpupool.core.ledger import Ledger
-from jupyter_gpupool.core.placement.rooms import Ask
-from jupyter_gpupool.core.shares import WHOLE_MILLI
+from jupyter_gpupool.core.leases import Lease
+from jupyter_gpupool.core.planned import Plan, Rooms, Taken, devices_of
 
 #: At how many devices is looked for one request.
 _TRIED = 64
 #: Devices that are offered and large enough for a request.
 Usable = Sequence[tuple[Account, Device]]
-
-
-class Taken(NamedTuple):
-    """A lease that may be taken back for a request.
-
-    Attributes
-    ----------
-    lease : Lease
-        It.
-    ground : Ground
-        Why it may.
-    key : tuple of int
-        Where it stands among others: what is taken first has the smallest.
-    """
-
-    lease: Lease
-    ground: Ground
-    key: tuple[int, ...]
-
-
-class Plan(NamedTuple):
-    """What serves one request.
-
-    Attributes
-    ----------
-    victims : tuple of Taken
-        Leases to take back; empty where the room is on its way.
-    devices : tuple of str
-        The devices that the request would get.
-    """
-
-    victims: tuple[Taken, ...]
-    devices: tuple[str, ...]
-
-
 #: Says on which ground, and in which place, a lease may be taken back; None when it may not.
 May = Callable[[Lease], Taken | None]
 #: Finds a device that a request could use; None when it could not.
@@ -79,122 +38,8 @@ class Shelf:
     def __init__(self, leases: Iterable[Lease], key: Callable[[Lease], tuple[int, ...]]) -> None:
         self.there: dict[str, list[Lease]] = {}
         for lease in sorted({it.id: it for it in leases}.values(), key=lambda it: (*key(it), it.id)):
-            for device_id in _devices_of(lease):
+            for device_id in devices_of(lease):
                 self.there.setdefault(device_id, []).append(lease)
-
-
-class Rooms:
-    """Devices as they would be with some leases gone and some requests granted.
-
-    Parameters
-    ----------
-    ledger : Ledger
-        Devices and leases as they are.
-    """
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        #: Leases that are on their way out, or are planned to be.
-        self.gone: set[str] = set(ledger.activity.ending)
-        #: Devices on which anything is different from how it is.
-        self.touched: dict[str, None] = {}
-        for lease_id in ledger.activity.ending:  # in its order: a set has another one each time
-            self._touch(ledger.leases[lease_id])
-        #: Device -> owner, thousandths and bytes of what is granted there.
-        self._promised: dict[str, list[tuple[str, int, int]]] = {}
-        #: CPU device of a node -> thousandths of a core and bytes of what is granted beside devices there.
-        self._beside: dict[str, list[tuple[int, int]]] = {}
-        #: Devices that an earlier request keeps for itself.
-        self.kept: set[str] = set()
-
-    def _touch(self, lease: Lease) -> None:
-        self.touched.update(dict.fromkeys(_devices_of(lease)))
-
-    def lose(self, lease: Lease) -> None:
-        """Count a lease as gone."""
-        self.gone.add(lease.id)
-        self._touch(lease)
-
-    def do(self, plan: Plan, request: Lease) -> None:
-        """Count a plan as carried out."""
-        for taken in plan.victims:
-            self.lose(taken.lease)
-        for device_id in plan.devices:
-            device = self._ledger.accounts[device_id].device
-            if device is not None:
-                milli, memory_bytes = _size(device, request.want)
-                self._promised.setdefault(device_id, []).append((request.owner, milli, memory_bytes))
-                self.touched[device_id] = None
-        for account, ask in self.hosts(plan.devices, request) if request.want.asks_host else ():
-            if account is not None:
-                self._beside.setdefault(account.device_id, []).append((ask.cpu_milli, ask.memory_bytes))
-
-    def hosts(self, device_ids: Iterable[str], request: Lease) -> list[tuple[Account | None, Ask]]:
-        """List what a request with these devices takes of their nodes beside them."""
-        devices = (self._ledger.accounts[it].device for it in device_ids)
-        nodes = Counter(it.node_id for it in devices if it is not None)
-        return [
-            (self._ledger.host_of(it), ask_of(request.want, devices=count)) for it, count in nodes.items()
-        ]
-
-    def fits_beside(self, account: Account, ask: Ask, gone: Iterable[str]) -> bool:
-        """Whether a node has room for what a request takes beside its devices, with further leases gone."""
-        device, going = account.device, {*gone}
-        if device is None or account.device_id in self.kept:
-            return False
-        cores, size = ask.cpu_milli, ask.memory_bytes
-        for lease_id in (*account.leases, *account.beside):
-            if lease_id not in self.gone and lease_id not in going:
-                taken = taken_of_host(self._ledger.leases[lease_id], device)
-                cores, size = cores + taken[0], size + taken[1]
-        for more, more_bytes in self._beside.get(account.device_id, ()):
-            cores, size = cores + more, size + more_bytes
-        for _, milli, more_bytes in self._promised.get(account.device_id, ()):
-            cores, size = cores + milli * device.compute_units, size + more_bytes
-        leasable = device.memory_bytes - (device.unmanaged_bytes or 0)
-        return cores <= device.compute_units * WHOLE_MILLI and size <= leasable
-
-    def fits(self, account: Account, device: Device, request: Lease, gone: Iterable[str] = ()) -> bool:
-        """Whether a request fits on a device with further leases gone."""
-        if device.id in self.kept:
-            return False
-        promised, going = self._promised.get(device.id, []), {*gone}
-        staying = (it for it in account.leases if it not in self.gone and it not in going)
-        left = [self._ledger.leases[it] for it in staying]
-        if device.whole_only and (left or promised):
-            return False
-        owners = {it.owner for it in left} | {owner for owner, _, _ in promised} | {request.owner}
-        if too_many(device, len(left) + len(promised) + 1, len(owners)):
-            return False
-        milli, memory_bytes = _size(device, request.want)
-        for lease in left:
-            for share in reserved_by(lease):
-                if share.device_id == device.id:
-                    milli += share.compute_milli
-                    memory_bytes += share.memory_bytes
-        if account.beside:
-            parts = [
-                taken_of_host(self._ledger.leases[it], device)
-                for it in account.beside
-                if it not in self.gone and it not in going
-            ]
-            milli += -(-sum(cores for cores, _ in parts) // max(1, device.compute_units))
-            memory_bytes += sum(size for _, size in parts)
-        milli += sum(it for _, it, _ in promised)
-        memory_bytes += sum(it for _, _, it in promised)
-        return milli <= WHOLE_MILLI and memory_bytes <= device.memory_bytes - (device.unmanaged_bytes or 0)
-
-
-def _devices_of(lease: Lease) -> list[str]:
-    """List the devices that a lease takes anything of."""
-    return [*(it.device_id for it in lease.shares), *(it.device_id for it in lease.beside)]
-
-
-def _size(device: Device, want: Want) -> tuple[int, int]:
-    """Return what a request takes of a device that is large enough for it."""
-    if device.whole_only:
-        return WHOLE_MILLI, device.memory_bytes - (device.unmanaged_bytes or 0)
-    return want.compute_milli, memory_for(device, want.compute_milli, want.memory_bytes)
 
 
 def plan(rooms: Rooms, request: Lease, shelf: Shelf, find: Find, may: May) -> Plan | None:
@@ -268,7 +113,7 @@ def _free_hosts(
     """Take further leases of the devices' nodes back, until there is room beside the devices, too."""
     for account, ask in rooms.hosts(devices, request):
         waiting = iter(shelf.there.get(account.device_id, ())) if account is not None else iter(())
-        while account is None or not rooms.fits_beside(account, ask, victims):
+        while account is None or not rooms.fits_beside(account, ask, request, victims):
             taken = next(
                 (it for lease in waiting if lease.id not in victims and (it := may(lease)) is not None), None
             )

@@ -24,8 +24,7 @@ def next_deadline_ms(ledger: Ledger) -> int | None:
     if ledger.any_away:
         for node_id in ledger.away():
             soonest = _sooner(soonest, ledger.nodes[node_id].grace_until_ms)
-    if ledger.any_waiting():
-        soonest = _sooner(soonest, hooks.quota_wakes_ms(ledger))
+    soonest = _sooner(soonest, hooks.quota_wakes_ms(ledger))
     return _sooner(soonest, ledger.activity.wake_ms)
 
 

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Set
+from types import MappingProxyType
 from typing import NamedTuple
 
-from jupyter_gpupool.core.accounts import Account, reserved_by
+from jupyter_gpupool.core.accounts import Account
 from jupyter_gpupool.core.asks import FieldKey, Kept, ask_of, is_model
 from jupyter_gpupool.core.devices import Device, DeviceKind, Health
 from jupyter_gpupool.core.field import Field
@@ -26,6 +27,7 @@ from jupyter_gpupool.core.placement.demand import Demand, DemandBook, Shape
 from jupyter_gpupool.core.placement.rooms import Ask, Frame, Room
 from jupyter_gpupool.core.policies.score import ScorePolicy
 from jupyter_gpupool.core.shares import WHOLE_MILLI
+from jupyter_gpupool.core.together import NO_PART, Part, reserved_by
 
 #: How many fields are kept.
 _MOST_FIELDS = 64
@@ -41,6 +43,8 @@ class _Host(NamedTuple):
 
 
 _NO_HOST = _Host(0, 0, 0, 0)
+#: Nothing that a holder has already.
+_NOTHING: Mapping[str, Part] = MappingProxyType({})
 
 
 class Fields:
@@ -307,6 +311,7 @@ class Fields:
         owner: str = "",
         lifted: Set[str] = frozenset(),
         gone: Set[str] = frozenset(),
+        mine: Mapping[str, Part] = _NOTHING,
     ) -> Room:
         """Return what is free on a node: for anybody, or for an owner.
 
@@ -322,6 +327,8 @@ class Fields:
             Requests for which nothing is kept.
         gone : set of str
             Leases that are looked upon as if they had ended.
+        mine : mapping of str to Part
+            By CPU device: what of it is not counted anew, because the holder has it in the other way.
         """
         record = self._ledger.nodes[node_id]
         up = record.node.connected and not record.fencing
@@ -342,30 +349,34 @@ class Fields:
                     size = max(0, all_bytes - (device.unmanaged_bytes or 0))
                     account = self._without(account, gone) if gone else account
                     milli, room_bytes = account.open_to(owner)
+                    if account.device_id in mine:
+                        milli, room_bytes = account.open_beside(mine[account.device_id])
                     model = model or device.model
-                whole.append(device.whole_only)
-            else:
-                whole.append(False)
+            whole.append(device is not None and device.whole_only)
             milli, room_bytes = self._not_kept(account, milli, room_bytes, lifted)
             free.append(milli)
             free_bytes.append(room_bytes)
             sizes.append(size)
             memory.append(all_bytes)
             parts.append(part)
-        beside = self._beside(record, field, lifted, gone) if self._hosts and up else _NO_HOST
+        beside = self._beside(record, field, lifted, gone, mine) if self._hosts and up else _NO_HOST
         frame = Frame(
             tuple(sizes), tuple(memory), tuple(parts), tuple(whole), beside.all_milli, beside.all_bytes
         )
         return Room(model, beside.cpu_milli, beside.memory_bytes, tuple(free), tuple(free_bytes), frame)
 
-    def _beside(self, record: NodeRecord, field: Field, lifted: Set[str], gone: Set[str]) -> _Host:
+    def _beside(
+        self, record: NodeRecord, field: Field, lifted: Set[str], gone: Set[str], mine: Mapping[str, Part]
+    ) -> _Host:
         """Look at what is free of a node beside its accelerators."""
         account = self._ledger.host_of(record.node.id)
         device = account.device if account is not None else None
         if account is None or device is None or field.key.kind is DeviceKind.CPU:
             return _NO_HOST
         account = self._without(account, gone) if gone else account
-        cpu_milli, size = max(0, account.free_cpu_milli), account.free_memory_bytes
+        own = mine.get(account.device_id, NO_PART)
+        cpu_milli = max(0, account.free_cpu_milli + own.cpu_milli)
+        size = max(0, account.left_memory_bytes + own.memory_bytes)
         kept = self.kept.get(account.device_id)
         if kept is not None and kept.lease_id not in lifted:
             cpu_milli = min(cpu_milli, kept.compute_milli * device.compute_units)

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable, Sequence, Set
 from heapq import heapify, heappop, heappush
 
-from jupyter_gpupool.core.accounts import Account, reserved_by, taken_of_host
+from jupyter_gpupool.core.accounts import Account, after_ends
 from jupyter_gpupool.core.asks import ask_of, is_model, is_named
 from jupyter_gpupool.core.deadlines import hold_ends_ms
 from jupyter_gpupool.core.devices import Device
@@ -23,6 +23,7 @@ from jupyter_gpupool.core.leases import Lease, LeaseState, Want
 from jupyter_gpupool.core.ledger import Ledger
 from jupyter_gpupool.core.placement.rooms import Ask
 from jupyter_gpupool.core.shares import WHOLE_MILLI
+from jupyter_gpupool.core.together import Part, Together, reserved_by
 
 #: Of so many requests before it, and of so many devices, nothing is told of a request.
 _MOST_AHEAD, _MOST_DEVICES = 512, 4096
@@ -82,16 +83,12 @@ def _host_ms(ledger: Ledger, want: Want, nodes: Set[str], now_ms: int, quantile:
 def _host_ready_ms(ledger: Ledger, account: Account, ask: Ask, now_ms: int, quantile: int) -> int | None:
     """Let the leases on a node end one after the other, until there is room; None when it is unknown."""
     assert account.device is not None  # noqa: S101 - it has been reported
-    cores, size = account.free_cpu_milli - ask.cpu_milli, account.free_memory_bytes - ask.memory_bytes
-    leases = [ledger.leases[it] for it in (*account.leases, *account.beside)]
-    ends = [(end[quantile], it.id) for it in leases if (end := end_of(ledger, it, now_ms)) is not None]
-    at = now_ms
-    for end_ms, lease_id in sorted(ends):
-        if cores >= 0 and size >= 0:
-            break
-        freed = taken_of_host(ledger.leases[lease_id], account.device)
-        cores, size, at = cores + freed[0], size + freed[1], max(at, end_ms)
-    return at if cores >= 0 and size >= 0 else None
+    lacking = Part(account.free_cpu_milli - ask.cpu_milli, account.free_memory_bytes - ask.memory_bytes)
+    ends = [
+        (end[quantile], it) for it in account.all_leases() if (end := end_of(ledger, it, now_ms)) is not None
+    ]
+    left, at = after_ends(account, account.device, lacking, ends, now_ms)
+    return at if min(left) >= 0 else None
 
 
 def is_known(ledger: Ledger, ahead: Sequence[Lease], usable: _Usable) -> bool:
@@ -129,8 +126,7 @@ class _Line:
         self.version = 0
         self._ends = sorted(ends)
         self._milli = account.free_compute_milli
-        self._bytes = device.memory_bytes - (device.unmanaged_bytes or 0)
-        self._bytes -= account.memory_bytes + account.host_memory_bytes
+        self._bytes = account.left_memory_bytes
 
     def ready(self, want: Want, now_ms: int) -> float:
         """Return when there is room for one share."""
@@ -161,25 +157,28 @@ def _size(want: Want, device: Device) -> tuple[int, int]:
 def _lines(ledger: Ledger, usable: _Usable, now_ms: int, quantile: int) -> list[_Line]:
     found = []
     for account, device in usable:
-        ends = []
-        for lease_id in account.leases:
-            lease = ledger.leases[lease_id]
+        leases = []
+        for lease in account.all_leases():
             end = end_of(ledger, lease, now_ms)
-            at = math.inf if end is None else float(end[quantile])
-            ends += [
-                (at, share.compute_milli, share.memory_bytes)
-                for share in reserved_by(lease)
-                if share.device_id == device.id
-            ]
-        for lease_id in account.beside:
-            lease = ledger.leases[lease_id]
-            end = end_of(ledger, lease, now_ms)
-            cores, size = taken_of_host(lease, device)
-            ends.append(
-                (math.inf if end is None else float(end[quantile]), cores // device.compute_units, size)
-            )
-        found.append(_Line(account, device, ends))
+            leases.append((math.inf if end is None else float(end[quantile]), lease))
+        found.append(_Line(account, device, _freed(account, device, leases)))
     return found
+
+
+def _freed(
+    account: Account, device: Device, leases: list[tuple[float, Lease]]
+) -> list[tuple[float, int, int]]:
+    """Say what of a device is free when each lease on it has ended: when, thousandths and bytes."""
+    if not account.beside:
+        return [
+            (at, share.compute_milli, share.memory_bytes)
+            for at, lease in leases
+            for share in reserved_by(lease)
+            if share.device_id == device.id
+        ]
+    together, units = Together(device, account.all_leases()), max(1, device.compute_units)
+    freed = ((at, together.remove(it)) for at, it in sorted(leases, key=lambda it: (it[0], it[1].id)))
+    return [(at, part.cpu_milli // units, part.memory_bytes) for at, part in freed]
 
 
 def _run(

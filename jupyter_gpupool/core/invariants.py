@@ -18,6 +18,7 @@ from jupyter_gpupool.core.queue import Queue
 from jupyter_gpupool.core.quotas import audit
 from jupyter_gpupool.core.quotas.book import Book
 from jupyter_gpupool.core.shares import WHOLE_MILLI
+from jupyter_gpupool.core.together import NO_PART, Part, beside_of, share_of
 
 
 def check_ledger(ledger: Ledger, queue: Queue, now_ms: int) -> None:
@@ -101,7 +102,7 @@ def _check_accounts(ledger: Ledger) -> None:
         _require(booked == total, f"{device_id} is booked as {booked}, and adds up to {total}")
         _require(total.compute_milli <= WHOLE_MILLI, f"compute of {device_id} is over-committed")
         room = account.device.memory_bytes if account.device is not None else total.memory_bytes
-        over = total.memory_bytes + account.host_memory_bytes > room
+        over = total.memory_bytes + account.host_memory_bytes - account.twice.memory_bytes > room
         if account.device is None:
             over = False
         elif account.host_cpu_milli:
@@ -135,6 +136,26 @@ def _check_beside(ledger: Ledger, account: Account) -> None:
         booked == total, f"beside shares {booked} of {account.device_id} is booked, and {total} is taken"
     )
     _require(set(account.beside) == set(parts), f"who takes of {account.device_id} beside shares is wrong")
+    current = [*account.leases.items(), *account.beside.items()]
+    _require(all(ledger.leases.get(key) is it for key, it in current), "an account has an old lease")
+    _check_twice(ledger, account)
+
+
+def _check_twice(ledger: Ledger, account: Account) -> None:
+    """Check that what a holder has of a CPU both ways counts once, the larger of the two."""
+    device = account.device
+    if device is None or not (account.leases and account.beside):
+        _require(account.twice == NO_PART, f"something of {account.device_id} is counted once too often")
+        return
+    sums: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    for lease in ledger.leases.values():
+        share, beside = share_of(lease, device), beside_of(lease, device.id)
+        whose = sums[lease.owner, lease.holder.key]
+        for place, more in enumerate((*share, *beside)):
+            whose[place] += more
+    cores = sum(min(share, beside) for share, _, beside, _ in sums.values())
+    memory = sum(min(share, beside) for _, share, _, beside in sums.values())
+    _require(account.twice == Part(cores, memory), f"what holders have twice of {device.id} is wrong")
 
 
 def _sums(leases: Iterable[Lease]) -> dict[str, Free]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from jupyter_gpupool.core.accounts import Account, reserved_by
+from jupyter_gpupool.core.accounts import Account
 from jupyter_gpupool.core.deadlines import DeadlineHeap, due_ms
 from jupyter_gpupool.core.devices import Device, DeviceKind, Health, Withheld
 from jupyter_gpupool.core.estimates import History
@@ -20,6 +20,7 @@ from jupyter_gpupool.core.leases import HOLDING, OCCUPYING, Lease, LeaseState, S
 from jupyter_gpupool.core.nodes import Node, NodeRecord
 from jupyter_gpupool.core.reservations import Reservations
 from jupyter_gpupool.core.shares import WHOLE_MILLI
+from jupyter_gpupool.core.together import is_counted_once, other_way, reserved_by
 from jupyter_gpupool.core.waiting import Waiting
 
 _Key = TypeVar("_Key")
@@ -109,6 +110,9 @@ class Ledger:
         else:
             self.leases[lease.id] = lease
             self._index(lease)
+        others = self._by_holder.get((lease.owner, lease.holder.key), ())
+        if len(others) > 1 or (others and lease.id not in others):
+            self._set_apart([self.leases[it] for it in others])
         due = due_ms(lease)
         if due is not None and (before is None or due != due_ms(before)):
             self.deadlines.push(due, lease.id)
@@ -126,6 +130,13 @@ class Ledger:
             self._changed(part.device_id)
         for share in lease.shares if before is None or not before.shares else ():
             self._changed(share.device_id)
+
+    def _set_apart(self, leases: Sequence[Lease]) -> None:
+        """See that requests are looked at by themselves that count together with what their holder has."""
+        for lease in leases:
+            if lease.state is LeaseState.QUEUED and is_counted_once(lease.want):
+                apart = any(other_way(lease.want, it) for it in leases if it is not lease)
+                self.waitlist.set_apart(lease, apart=apart)
 
     def watch(self, watcher: Watcher) -> None:
         """Have somebody told of every node that changes."""
@@ -159,7 +170,7 @@ class Ledger:
         ids = dict.fromkeys(self._by_node.get(node_id, ()))
         for account in known:
             if account is not None and account.device is not None and account.device.node_id == node_id:
-                ids.update(account.leases)
+                ids.update(dict.fromkeys(account.leases))
         return [self.leases[lease_id] for lease_id in ids]
 
     def shares_on(self, lease: Lease, node_id: str) -> tuple[Share, ...]:

@@ -19,6 +19,7 @@ from jupyter_gpupool.core.ledger import Ledger
 from jupyter_gpupool.core.placement.rooms import Room, fits, taken
 from jupyter_gpupool.core.policies.score import ScorePolicy
 from jupyter_gpupool.core.shares import WHOLE_MILLI
+from jupyter_gpupool.core.together import Part, Together, is_counted_once, other_way
 
 _NOBODY: Set[str] = frozenset()
 
@@ -83,8 +84,9 @@ class Placer:
         homes = [it.node_id for it in self._ledger.of_holder(owner, holder.key) if it.shares]
         if not homes and holder.hostname in self._ledger.hostnames:
             homes = [self._ledger.hostnames[holder.hostname]]
+        mine = self._mine(want, owner, holder, gone)
         for field in self._fields.of(want):
-            own = self._own_rooms(field, owner, homes, lifted, gone)
+            own = self._own_rooms(field, owner, homes, lifted, gone, mine)
             found = self._on_one_node(field, want, own, homes)
             if found is not None:
                 return self._choice(field, want, [found])
@@ -92,11 +94,33 @@ class Placer:
                 return self._choice(field, want, across)
         return None
 
+    def _mine(self, want: Want, owner: str, holder: Holder, gone: Set[str]) -> dict[str, Part]:
+        """Say what of CPU devices is not counted anew, because the holder has it already in the other way."""
+        if not is_counted_once(want):
+            return {}
+        found: dict[str, Part] = {}
+        for lease in self._ledger.of_holder(owner, holder.key):
+            for device_id in other_way(want, lease) if lease.id not in gone else ():
+                account = self._ledger.account(device_id)
+                if account.device is not None:
+                    staying = (it for it in account.all_leases() if it.id not in gone)
+                    together = Together(account.device, staying)
+                    found[device_id] = together.uncounted(owner, holder.key, beside=want.asks_host)
+        return found
+
     def _own_rooms(
-        self, field: Field, owner: str, homes: list[str], lifted: Set[str], gone: Set[str]
+        self,
+        field: Field,
+        owner: str,
+        homes: list[str],
+        lifted: Set[str],
+        gone: Set[str],
+        mine: Mapping[str, Part],
     ) -> dict[str, Room]:
         """Look at the nodes on which there may be other room for this request than for anybody."""
         nodes = set(homes)
+        for device_id in mine:
+            nodes.update(self._ledger.node_of(device_id))
         if self._fields.any_one_owner:
             nodes.update(it.node_id for it in self._ledger.of_owner(owner))
         for device_id, kept in self._fields.kept.items() if lifted else ():
@@ -106,7 +130,7 @@ class Placer:
             for share in self._ledger.leases[lease_id].shares:
                 nodes.update(self._ledger.node_of(share.device_id))
         return {
-            it: self._fields.room(field, it, owner, lifted, gone)
+            it: self._fields.room(field, it, owner, lifted, gone, mine)
             for it in sorted(nodes)
             if it in field.members
         }

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Set
 from itertools import islice
+from operator import attrgetter
 
 from jupyter_gpupool.core import hooks
 from jupyter_gpupool.core.accounts import Account
@@ -29,10 +30,14 @@ from jupyter_gpupool.core.placement.rooms import fits
 from jupyter_gpupool.core.placing import Choice, Placer
 from jupyter_gpupool.core.policies.order import OrderPolicy
 from jupyter_gpupool.core.policies.score import ScorePolicy
-from jupyter_gpupool.core.waiting import Group, Shape, group_of, want_of
+from jupyter_gpupool.core.waiting import Group, Shape, want_of
 
 __all__ = ["Blocked", "Queue", "QueueEntry"]
 
+#: Groups with their requests, in the order of arrival.
+_Groups = Iterable[tuple[Group, list[tuple[int, str]]]]
+#: Requests are sorted by that in the order of arrival.
+_ARRIVAL = attrgetter("requested_ms", "id")
 #: How many shapes are remembered with what they mean.
 _MOST_SHAPES = 1024
 #: So many of a line are compared with those who have come since it was ordered.
@@ -54,16 +59,17 @@ class Queue:
         #: The first in line of each kind, what is kept for it, and since when.
         self._firsts: dict[DeviceKind, Reservation] = {}
         self._since_ms: dict[DeviceKind, int] = {}
-        #: Groups to be looked at where there is room for what they ask for, and those to be looked at at all
-        #: events: there may be room for them that is not for others.
-        self._open: dict[Group, None] = {}
+        #: Shapes whose groups are to be looked at where there is room for them, but for these that were; and
+        #: groups to be looked at at all events: there may be room for them that is not for others.
+        self._open: dict[Shape, set[Group]] = {}
         self._special: dict[Group, None] = {}
         #: Groups that only a quota keeps, and blocked requests that come before the first in line.
         self._by_policy: dict[Group, None] = {}
         self._before: dict[DeviceKind, Lease] = {}
         self._touched: dict[str, None] = {}
-        #: The line of each kind as it was ordered last, when that was, and who has come since.
+        #: What shapes mean, as long as no node is described anew.
         self._shapes: dict[Shape, Known] = {}
+        #: The line of each kind as it was ordered last, and who has come since.
         self._lines: dict[DeviceKind, deque[Lease]] = {}
         self._late: dict[DeviceKind, list[Lease]] = {}
         ledger.watch(self)
@@ -79,6 +85,7 @@ class Queue:
     def node_described(self, node_id: str) -> None:
         """Note that the devices of a node are others, or are described anew."""
         self._touched[node_id] = None
+        self._shapes.clear()  # which models there are may have changed
 
     # --- grants -------------------------------------------------------------------------------------
 
@@ -133,13 +140,14 @@ class Queue:
             is_first = first is not None and first.lease_id == lease.id
             if is_first and kind is not None:
                 seen.add(kind)
-            group = group_of(lease)
-            if group not in self._open and group not in self._special:
+            group = self._ledger.waitlist.group(lease)
+            if group not in self._special and group in self._open.get(group.shape, {group}):
                 continue
             choice = self._choose(lease, self._lifted(lease, first, now_ms, first_seen=kind in seen))
             if choice is not None and self._allowed(lease, choice, now_ms):
                 return lease, choice
-            self._open.pop(group, None)
+            if group.shape in self._open:
+                self._open[group.shape].add(group)
             self._special.pop(group, None)
             if choice is not None:
                 self._by_policy[group] = None
@@ -154,23 +162,36 @@ class Queue:
 
         Of all that an owner asks for with one priority only the earliest can be next.
         """
-        waitlist = self._ledger.waitlist
-        roomy = {shape: self._has_room(shape) for shape in {group.shape for group in self._open}}
         earliest: dict[tuple[str, Priority, DeviceKind | None], tuple[int, str]] = {}
-        for group in (*(it for it in self._open if roomy[it.shape]), *self._special):
-            requests = waitlist.groups.get(group)
-            if requests is None:
-                self._special.pop(group, None)
-                continue
-            whose = (group.owner, group.priority, group.shape.kind)
-            known = earliest.get(whose)
-            if known is None or requests[0] < known:
-                earliest[whose] = requests[0]
+        found = earliest.get
+        for kind, groups in (*self._roomy(), *self._still_special()):
+            for group, requests in groups:
+                whose = (group.owner, group.priority, kind)
+                known, first = found(whose), requests[0]
+                if known is None or first < known:
+                    earliest[whose] = first
         if not earliest:
             return []
-        ids = dict.fromkeys(lease_id for _, lease_id in earliest.values())
-        ids.update(dict.fromkeys(it.lease_id for it in self._firsts.values()))
+        ids = dict.fromkeys([lease_id for _, lease_id in earliest.values()])
+        ids.update(dict.fromkeys([it.lease_id for it in self._firsts.values()]))
         return [self._ledger.leases[it] for it in ids]
+
+    def _roomy(self) -> Iterator[tuple[DeviceKind | None, _Groups]]:
+        """Yield the open groups of each shape for which anybody would have room."""
+        shapes = self._ledger.waitlist.shapes
+        for shape, looked_at in self._open.items():
+            if shape in shapes and self._has_room(shape):
+                groups = shapes[shape].items()
+                yield shape.kind, [it for it in groups if it[0] not in looked_at] if looked_at else groups
+
+    def _still_special(self) -> Iterator[tuple[DeviceKind | None, _Groups]]:
+        """Yield the special groups that still have a request."""
+        groups = self._ledger.waitlist.groups
+        for group in list(self._special):
+            if (requests := groups.get(group)) is not None:
+                yield group.shape.kind, ((group, requests),)
+            else:
+                del self._special[group]
 
     def _has_room(self, shape: Shape) -> bool:
         """Whether anybody could have what is asked for now."""
@@ -179,7 +200,7 @@ class Queue:
 
     def _known(self, shape: Shape) -> Known:
         known = self._shapes.get(shape)
-        if known is None or shape.model:  # which models there are changes
+        if known is None:
             if len(self._shapes) > _MOST_SHAPES:
                 self._shapes.clear()
             want = want_of(shape)
@@ -207,7 +228,7 @@ class Queue:
         return hooks.may_grant(self._ledger, self._config, lease, choice.shares, now_ms)
 
     def _ordered(self, leases: Iterable[Lease], now_ms: int) -> list[Lease]:
-        arrived = sorted(leases, key=lambda it: (it.requested_ms, it.id))
+        arrived = sorted(leases, key=_ARRIVAL)
         if len(arrived) < 2:
             return arrived
         standings = self._ledger.standings.of({it.owner for it in arrived}, now_ms)
@@ -245,9 +266,9 @@ class Queue:
         touched, self._touched = self._touched, {}
         if not touched:
             return
-        for shape, groups in waitlist.shapes.items():
+        for shape in waitlist.shapes:
             if self._gains(shape):
-                self._open.update(groups)
+                self._open[shape] = set()
         self._note_special(touched, now_ms)
         for field in self.fields:
             field.grown.clear()
@@ -265,7 +286,7 @@ class Queue:
             else:
                 self._firsts[kind] = again
                 self.fields.keep(again.kept)
-            self._special[group_of(lease)] = None
+            self._special[self._ledger.waitlist.group(lease)] = None
 
     def _drop(self, kind: DeviceKind) -> None:
         first = self._firsts.pop(kind)
@@ -286,10 +307,11 @@ class Queue:
     def _note_special(self, touched: dict[str, None], now_ms: int) -> None:
         """Open the groups for which there may be room that is not for others.
 
-        These are owners of devices on the nodes that take leases of one owner, and requests that are over
-        before the first in line has room.
+        These are owners of devices on the nodes that take leases of one owner, requests that are over before
+        the first in line has room, and those whose holder has a part of a node already.
         """
         waitlist = self._ledger.waitlist
+        self._special.update(waitlist.apart)
         if self.fields.any_one_owner:
             owners = self.fields.sharing(touched)
             for group in waitlist.groups if owners else ():
@@ -374,7 +396,7 @@ class Queue:
         for lease in candidates:
             if first is not None and lease.id == first.lease_id:
                 return False
-            shape = group_of(lease).shape
+            shape = self._ledger.waitlist.group(lease).shape
             if shape in hopeless or not hooks.may_grant(self._ledger, self._config, lease, (), now_ms):
                 continue
             found = reserve(self._ledger, self.fields, lease, now_ms)
@@ -412,19 +434,10 @@ class Queue:
                 lease,
                 tuple(kept[lease.id].kept) if lease.id in kept else (),
                 kept[lease.id].ready_ms if lease.id in kept else None,
-                group_of(lease) in self._by_policy,
+                self._ledger.waitlist.group(lease) in self._by_policy,
             )
             for lease in self._ordered(found, now_ms)
         ][:most]
-
-    def first_in_line(self) -> list[Blocked]:
-        """List the first request of each kind that has a reservation."""
-        leases = self._ledger.leases
-        return [
-            Blocked(leases[it.lease_id], tuple(it.kept), it.ready_ms, by_policy=False)
-            for it in self._firsts.values()
-            if it.lease_id in leases
-        ]
 
     def reservation(self, lease_id: str) -> Reservation | None:
         """Return what is kept for a request; None when it is not first in line."""

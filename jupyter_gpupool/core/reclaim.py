@@ -14,10 +14,11 @@ from jupyter_gpupool.core import hooks
 from jupyter_gpupool.core.candidates import Candidates
 from jupyter_gpupool.core.entitlement import Entitlement, Ground
 from jupyter_gpupool.core.events import ActivitySeen, PinRequested
-from jupyter_gpupool.core.evictions import Plan, Rooms, Shelf, Taken, plan, plan_gang
+from jupyter_gpupool.core.evictions import Shelf, plan, plan_gang
 from jupyter_gpupool.core.leases import EndReason, Lease, LeaseEvent, LeaseState, next_state
 from jupyter_gpupool.core.lifecycle import begin_end
 from jupyter_gpupool.core.notices import ended_sentence, notice_sentence
+from jupyter_gpupool.core.planned import Plan, Rooms, Taken
 from jupyter_gpupool.core.policies.evictions import evict_policy
 from jupyter_gpupool.core.turn import Turn
 

@@ -22,10 +22,8 @@ from jupyter_gpupool.core.leases import Lease, LeaseState, Want
 from jupyter_gpupool.core.ledger import Ledger
 from jupyter_gpupool.core.queue import Queue
 from jupyter_gpupool.core.shares import WHOLE_MILLI, format_compute, format_duration
-from jupyter_gpupool.core.wording import describe_device, describe_want, plural
+from jupyter_gpupool.core.wording import describe_device, describe_want, list_devices, plural
 
-#: How many devices a sentence lists.
-_LISTED = 4
 #: How many leases are named that are in the way.
 _MOST_BLOCKERS = 32
 
@@ -153,9 +151,7 @@ class Answerer:
         if not why.kept:
             return []
         whom = "it" if self._queue.reservation(lease.id) is not None else "the first in line"
-        names = [describe_device(self._ledger, it) for it in why.kept[:_LISTED]]
-        more = f" and {len(why.kept) - _LISTED} more" if len(why.kept) > _LISTED else ""
-        return [f"Kept for {whom}: {', '.join(names)}{more}."]
+        return [f"Kept for {whom}: {list_devices(self._ledger, why.kept)}."]
 
     def _moves(self, why: Why, lease: Lease) -> list[str]:
         """Say which leases would have to move."""

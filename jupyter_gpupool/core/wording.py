@@ -171,9 +171,17 @@ def describe_device(ledger: Ledger, device_id: str) -> str:
 
 def describe_devices(ledger: Ledger, devices: Iterable[Device]) -> str:
     """List devices with their kinds: "cpu (CPU), cuda0 (CUDA)"."""
-    shown = [f"{describe_device(ledger, it.id)} ({KIND_NAMES[it.kind]})" for it in devices]
-    more = f" and {len(shown) - _LISTED} more" if len(shown) > _LISTED else ""
-    return ", ".join(shown[:_LISTED]) + more if shown else "none"
+    return _listed([f"{describe_device(ledger, it.id)} ({KIND_NAMES[it.kind]})" for it in devices]) or "none"
+
+
+def list_devices(ledger: Ledger, device_ids: Sequence[str]) -> str:
+    """List devices by their names: "cuda0, cuda1 and 3 more"."""
+    return _listed([describe_device(ledger, it) for it in device_ids])
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more
 
 
 def describe_lease(ledger: Ledger, lease: Lease) -> str:
@@ -181,10 +189,9 @@ def describe_lease(ledger: Ledger, lease: Lease) -> str:
     if not lease.shares:
         return describe_want(lease.want)
     share = lease.shares[0]
-    names = [describe_device(ledger, it.device_id) for it in lease.shares[:_LISTED]]
-    more = f" and {len(lease.shares) - _LISTED} more" if len(lease.shares) > _LISTED else ""
+    names = list_devices(ledger, [it.device_id for it in lease.shares])
     each = " each" if len(lease.shares) > 1 else ""
-    return f"{format_compute(share.compute_milli)}{each} of {', '.join(names)}{more}"
+    return f"{format_compute(share.compute_milli)}{each} of {names}"
 
 
 def because(sentence: str) -> str:

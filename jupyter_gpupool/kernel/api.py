@@ -24,6 +24,7 @@ from jupyter_gpupool.protocol.documents import (
     PoolDoc,
     WhyDoc,
 )
+from jupyter_gpupool.protocol.limits import printable
 
 
 def request(
@@ -109,7 +110,7 @@ def _acquire(body: LeaseRequest) -> Lease:
     process = this_process()
     process.living()
     _tell_if_late(process, body.kind)
-    body.holder = HolderRequest(key=process.key, label=label(), hostname=socket.gethostname()[:200])
+    body.holder = HolderRequest(key=process.key, label=label(), hostname=printable(socket.gethostname()))
     doc, settings = Acquisition(process.client, waiting_line()).request(body)
     lease = Lease(process, doc, settings)
     process.hold(lease)

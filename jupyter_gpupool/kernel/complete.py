@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 from jupyter_gpupool.core.errors import GPUPoolError
+from jupyter_gpupool.kernel.asking import asking
 from jupyter_gpupool.kernel.commands import CELL, COMMANDS, COUNTS, SHARES
 from jupyter_gpupool.kernel.typed import Command, Offer, Option, Words
 
@@ -88,12 +89,9 @@ def _looked_up(offer: Offer, begun: str) -> list[str]:
 
 def _device_names() -> list[str]:
     """Ask the pool for its devices, if one runs."""
-    from jupyter_gpupool.client.discovery import find_pool
-    from jupyter_gpupool.client.sync import PoolClient
-
     try:
-        client = PoolClient(find_pool(autostart=False), answer_seconds=_ASK_SECONDS)
-        return sorted({device.name for device in client.devices()})
+        with asking(_ASK_SECONDS) as client:
+            return sorted({device.name for device in client.devices()})
     except GPUPoolError:
         return []
 

@@ -19,6 +19,7 @@ from jupyter_gpupool.client.discovery import find_pool
 from jupyter_gpupool.client.sync import PoolClient
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.kernel.errors import NothingHeld, WhichLease
+from jupyter_gpupool.kernel.notices import tell
 from jupyter_gpupool.kernel.shell import running_shell
 
 if TYPE_CHECKING:
@@ -152,11 +153,12 @@ def before_reclaim(shell: object | None) -> Callable[[float], str] | None:
         return None
     from jupyter_gpupool.kernel.snapshots.session import this_session
 
-    session = this_session()
     try:
+        session = this_session()
         session.follow(session.policy)
-    except GPUPoolError:
-        return None  # what is configured cannot be understood, which was said when the kernel started
+    except GPUPoolError as error:  # the lease is in force all the same
+        tell(f"The state of this kernel is not saved before its lease is taken back: {error}")
+        return None
     return session.autosaver.before_preemption
 
 

@@ -275,7 +275,11 @@ _LIMITED = {
     "memory": "memory at once",
     "leases": "leases at once",
     "hours_per_week": "device-hours a week",
+    "cpus": "cores beside devices at once",
+    "memory_host": "main memory beside devices at once",
 }
+#: Which of these are bytes.
+_BYTES = ("memory", "memory_host")
 
 
 def _quota_row(quota: QuotaDoc) -> tuple[str, ...]:
@@ -284,5 +288,5 @@ def _quota_row(quota: QuotaDoc) -> tuple[str, ...]:
     return (
         f"group {quota.group}" if quota.group else "me",
         f"{kind}{_LIMITED.get(quota.what, quota.what)}",
-        *(format_memory(round(it)) if quota.what == "memory" else f"{it:.4g}" for it in numbers),
+        *(format_memory(round(it)) if quota.what in _BYTES else f"{it:.4g}" for it in numbers),
     )

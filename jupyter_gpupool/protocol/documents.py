@@ -409,9 +409,10 @@ class QuotaDoc(msgspec.Struct, kw_only=True):
 
     #: The group whose limit it is, for the sum over it; empty for the owner's own.
     group: str = ""
-    #: ``compute`` (devices), ``memory`` (bytes), ``leases``, or ``hours_per_week`` (device-hours).
+    #: ``compute`` (devices), ``memory`` (bytes), ``leases``, ``hours_per_week`` (device-hours), or beside
+    #: shares of devices ``cpus`` (cores) and ``memory_host`` (bytes).
     what: str
-    #: None where all kinds count together (leases).
+    #: None where all kinds count together (leases, cpus, memory_host).
     kind: DeviceKind | None = None
     limit: float
     used: float

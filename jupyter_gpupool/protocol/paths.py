@@ -1,7 +1,7 @@
 """Where the files of one user's pool lie.
 
-Rule of this module: every process computes the same path from the same environment; directories that hold
-secrets are private (0700), owned by this user, and not symlinks.
+Rules of this module: every process computes the same path from the same environment; directories that hold
+secrets are private (0700), owned by this user, and not symlinks; every kernel imports it, so that is cheap.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import secrets
 import stat
-import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.protocol import names
@@ -73,6 +73,8 @@ def runtime_dir() -> Path:
         return Path(override)
     if base := os.environ.get("XDG_RUNTIME_DIR"):
         return Path(base) / "jupyter_gpupool"
+    import tempfile
+
     return Path(tempfile.gettempdir()) / f"jupyter_gpupool-{_uid()}"
 
 
@@ -86,18 +88,45 @@ def owner_token(runtime: Path) -> str:
 
     It is kept over restarts, so that the kernels' own tokens, which are made from it, stay good.
     """
+    import secrets
+
     path = runtime / names.TOKEN_FILE
-    draft = runtime / f".{names.TOKEN_FILE}-{os.getpid()}-{secrets.token_hex(4)}"
     if not path.exists():
-        with os.fdopen(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
-            file.write(secrets.token_urlsafe(32))
-        try:
+        with _draft(path, secrets.token_urlsafe(32).encode()) as draft, contextlib.suppress(FileExistsError):
             os.link(draft, path)  # whole or not at all, and only the first one wins
-        except FileExistsError:
-            pass
-        finally:
-            draft.unlink()
     return path.read_text().strip()
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Replace a file by a private one (0600), at once and whole; where that fails, it is as it was.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    with _draft(path, data) as draft:
+        draft.replace(path)
+
+
+@contextlib.contextmanager
+def _draft(path: Path, data: bytes) -> Iterator[Path]:
+    """Write a private file beside another, under a name that nobody else has; what is left of it goes."""
+    import secrets
+
+    draft = path.with_name(f".{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
+    handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        yield draft
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def is_local(url: str) -> bool:
+    """Tell whether the address of a store is a directory of this machine; empty means the data directory."""
+    return urlsplit(url).scheme in ("", "file", "local")
 
 
 def socket_path(runtime: Path) -> Path:

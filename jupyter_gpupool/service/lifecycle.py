@@ -16,6 +16,7 @@ from jupyter_gpupool._version import version
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.protocol import codec, names
 from jupyter_gpupool.protocol.documents import RuntimeFile
+from jupyter_gpupool.protocol.paths import write_private
 
 #: In the runtime directory: the HTTP port of the last service, so that URLs stay good over a restart.
 PORT_FILE = "port"
@@ -57,15 +58,6 @@ def only_service(runtime: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
-
-
-def write_private(path: Path, data: bytes) -> None:
-    """Replace a file by a private one, at once and whole."""
-    draft = path.with_name(f".{path.name}-{os.getpid()}")
-    handle = os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(data)
-    draft.replace(path)
 
 
 def _start_ticks() -> int:

@@ -24,7 +24,7 @@ _TOP = ("version", "time_zone", "each", "groups", "owners")
 _RULES = ("weight", "deserved", "limits", "priorities", "pins")
 _GROUP = ("name", "parent", *_RULES, "each", "owners")
 _OWNER = ("name", *_RULES)
-_LIMITS = ("compute", "memory", "leases", "hours_per_week")
+_LIMITS = ("compute", "memory", "leases", "hours_per_week", "cpus", "memory_host")
 _KINDS = tuple(kind.value for kind in DeviceKind)
 #: Thousandths of a device x milliseconds in a device-hour.
 _HOUR = 1000 * 3_600_000
@@ -140,6 +140,8 @@ def _limits(entry: Placed) -> Limits:
         memory_bytes=_by_kind(said.get("memory"), _memory),
         leases=_whole(said["leases"], "leases") if "leases" in said else None,
         week_milli_ms=_amount(said.get("hours_per_week"), "hours_per_week", _HOUR),
+        host_cpu_milli=int(_number(said["cpus"], "cpus") * 1000) if "cpus" in said else None,
+        host_memory_bytes=_memory(said["memory_host"]) if "memory_host" in said else None,
     )
 
 

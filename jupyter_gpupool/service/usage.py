@@ -9,7 +9,7 @@ from jupyter_gpupool.core.hooks import StandingsBook
 from jupyter_gpupool.core.policies.order import Standing
 from jupyter_gpupool.core.quotas import usage_until
 from jupyter_gpupool.core.quotas.book import Book
-from jupyter_gpupool.core.quotas.check import DEVICE_HOUR, Bound, bounds
+from jupyter_gpupool.core.quotas.check import DEVICE_HOUR, OF_ALL_KINDS, Bound, bounds
 from jupyter_gpupool.core.shares import WHOLE_MILLI
 from jupyter_gpupool.protocol.documents import HeldDoc, QuotaDoc, UsageDoc
 from jupyter_gpupool.service.auth import Principal
@@ -23,6 +23,8 @@ _SHOWN = {
     "memory": ("memory", 1),
     "leases": ("leases", 1),
     "week": ("hours_per_week", DEVICE_HOUR),
+    "cpus": ("cpus", WHOLE_MILLI),
+    "memory_host": ("memory_host", 1),
 }
 
 
@@ -90,8 +92,8 @@ def _quotas(book: StandingsBook, owner: str, now_ms: int) -> list[QuotaDoc]:
     if not isinstance(book, Book):
         return []
     found = {
-        # leases of all kinds count together: once is enough
-        (bound.group, bound.what, kind if bound.what != "leases" else None): bound
+        # what counts for all kinds together is shown once
+        (bound.group, bound.what, None if bound.what in OF_ALL_KINDS else kind): bound
         for kind in book.kinds(owner)
         for bound in bounds(book, owner, kind, now_ms)
     }
@@ -103,7 +105,7 @@ def _quota(bound: Bound) -> QuotaDoc:
     return QuotaDoc(
         group=bound.group,
         what=word,
-        kind=None if bound.what == "leases" else bound.kind,
+        kind=None if bound.what in OF_ALL_KINDS else bound.kind,
         limit=bound.limit / unit,
         used=bound.used / unit,
         left=bound.left / unit,

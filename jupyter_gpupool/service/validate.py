@@ -12,15 +12,10 @@ from jupyter_gpupool.core.errors import InvalidValue
 from jupyter_gpupool.core.leases import EndReason
 from jupyter_gpupool.core.shares import MOST_DEVICES
 from jupyter_gpupool.protocol.documents import ActivityRequest, LeaseRequest, ResizeRequest, SnapshotsReport
+from jupyter_gpupool.protocol.limits import ADDRESS, SNAPSHOTS, TEXT, printable
 
-#: Longest name, label or key, characters.
-TEXT = 200
 #: Largest memory size that can be written, bytes.
 MEMORY_BYTES = 2**60
-#: Longest address of a store, and path of a notebook, characters.
-ADDRESS = 1000
-#: Most snapshots of one store that are spoken of.
-SNAPSHOTS = 100
 #: Longest long poll, seconds.
 POLL_SECONDS = 60.0
 #: Longest wait or hold, seconds (a hundred years).
@@ -65,7 +60,7 @@ def lease_request(wanted: LeaseRequest) -> LeaseRequest:
 
 def label(text: str) -> str:
     """Make a label that can be shown anywhere: it is for display, so nothing is refused for it."""
-    return "".join(char if char.isprintable() else " " for char in text[:TEXT]).strip()
+    return printable(text).strip()
 
 
 def snapshots_report(report: SnapshotsReport) -> SnapshotsReport:

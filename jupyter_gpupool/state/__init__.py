@@ -20,6 +20,7 @@ _PUBLIC = {
     "register": "recipes.users",
     "restore": "api",
     "stage": "api",
+    "warm": "api",
 }
 
 __all__ = sorted(_PUBLIC)

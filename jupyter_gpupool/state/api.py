@@ -1,6 +1,7 @@
 """The public functions of snapshots.
 
-Rule of this module: it puts the parts together; each of them can be used without it.
+Rules of this module: it puts the parts together, and each of them can be used without it; what only one of
+the functions needs is imported by that one, for a restore waits for every import.
 """
 
 from __future__ import annotations
@@ -9,18 +10,16 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from jupyter_gpupool.state import looking, restoring
-from jupyter_gpupool.state.graph.putting import Wish
-from jupyter_gpupool.state.process.history import History
-from jupyter_gpupool.state.report import Report
-from jupyter_gpupool.state.saving import Job, Staged
-from jupyter_gpupool.state.snapshot import Snapshot
-from jupyter_gpupool.state.store.opening import open_store
-from jupyter_gpupool.state.store.writer import Label
 from jupyter_gpupool.state.ticking import Ticker
 
 if TYPE_CHECKING:
+    from jupyter_gpupool.state.looking import Difference, Inspection
+    from jupyter_gpupool.state.process.history import History
+    from jupyter_gpupool.state.report import Report
+    from jupyter_gpupool.state.saving import Staged
+    from jupyter_gpupool.state.snapshot import Snapshot
     from jupyter_gpupool.state.store.store import Store
+    from jupyter_gpupool.state.store.writing import Label
 
 #: Called with the bytes that are done, all of them, and what is being done.
 Progress = Callable[[int, int, str], None]
@@ -82,9 +81,11 @@ def capture(
     Cancelled
         If ``cancel`` said so.
     """
+    from jupyter_gpupool.state.saving import Job
+
     job = Job(namespace, only=only, skip=skip, sections=sections, history=history)
     label = _label(name, note, notebook, kernel, hostname, automatic)
-    return job.save(store or open_store(), label, Ticker(progress, cancel, "checkpoint"))
+    return job.save(store or _own_store(), label, Ticker(progress, cancel, "checkpoint"))
 
 
 def stage(
@@ -121,9 +122,11 @@ def stage(
     CaptureFailed, StoreFull, StoreUnavailable, Cancelled
         As `capture` does.
     """
+    from jupyter_gpupool.state.saving import Job
+
     job = Job(namespace, sections=sections, history=history)
     label = _label(name, note, notebook, kernel, hostname, automatic)
-    return job.stage(store or open_store(), label, Ticker(progress, cancel, "checkpoint"))
+    return job.stage(store or _own_store(), label, Ticker(progress, cancel, "checkpoint"))
 
 
 def restore(
@@ -172,26 +175,49 @@ def restore(
     RestoreFailed, SnapshotDamaged, NotTrusted, IncompatibleSnapshot, Cancelled
         If it was not restored: the namespace is exactly as it was.
     """
+    from jupyter_gpupool.state.graph.putting import Wish
+    from jupyter_gpupool.state.restoring import put_back
+
     wish = Wish(namespace=namespace, only=only, prefix=prefix)
     place = map_device if callable(map_device) or map_device is None else _mapped(map_device)
     ticker = Ticker(progress, cancel, "restore")
-    return restoring.put_back(snapshot, wish, ticker, place=place, lazy=lazy, trust=trust, history=history)
+    return put_back(snapshot, wish, ticker, place=place, lazy=lazy, trust=trust, history=history)
 
 
-def diff(first: Snapshot, second: Snapshot) -> looking.Difference:
+def diff(first: Snapshot, second: Snapshot) -> Difference:
     """Compare two snapshots by variable, without executing anything of them."""
-    return looking.compare(first, second)
+    from jupyter_gpupool.state.looking import compare
+
+    return compare(first, second)
 
 
-def inspect(snapshot: Snapshot) -> looking.Inspection:
+def inspect(snapshot: Snapshot) -> Inspection:
     """Look at what is in a snapshot, whoever wrote it, without executing anything of it."""
-    return looking.look(snapshot)
+    from jupyter_gpupool.state.looking import look
+
+    return look(snapshot)
+
+
+def warm() -> None:
+    """Import what saving and restoring need, so that neither waits for it. Any thread may call it.
+
+    Whoever saves while the interpreter ends calls it before: nothing can be imported then.
+    """
+    import concurrent.futures.thread
+
+    from jupyter_gpupool.state import restoring, saving
+    from jupyter_gpupool.state.store import opening, reader, writer
+
+    _ = concurrent.futures.thread, restoring, saving, opening, reader, writer
+    saving.registry()
 
 
 def _label(
     name: str, note: str, notebook: str, kernel: str, hostname: str, automatic: bool
 ) -> Callable[..., Label]:
     """Return a label that still lacks what only the checkpoint knows."""
+    from jupyter_gpupool.state.store.writing import Label
+
     return partial(
         Label,
         name=name,
@@ -201,6 +227,12 @@ def _label(
         hostname=hostname,
         automatic=automatic,
     )
+
+
+def _own_store() -> Store:
+    from jupyter_gpupool.state.store.opening import open_store
+
+    return open_store()
 
 
 def _mapped(devices: Mapping[str, str]) -> Callable[[str], str]:

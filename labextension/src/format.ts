@@ -6,7 +6,8 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { DeviceKind, Health, ILease, IIsolation, Resource } from './types';
 
 const GIB = 1024 ** 3;
-const MIB = 1024 ** 2;
+/** Bytes of one MiB. */
+export const MIB = 1024 ** 2;
 /** Into how many parts GPUs are cut at most. */
 const FINEST = 8;
 

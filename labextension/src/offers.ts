@@ -5,11 +5,9 @@
 import { Kernel, KernelMessage, ServerConnection } from '@jupyterlab/services';
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { bytes } from './format';
+import { bytes, MIB } from './format';
 import { listSnapshots } from './restapi';
 import { ISnapshot } from './types';
-
-const MIB = 2 ** 20;
 
 /** A kernel, as far as an offer needs it. */
 export type IOfferKernel = Pick<Kernel.IKernelConnection, 'id' | 'requestExecute'>;

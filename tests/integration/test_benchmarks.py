@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-#: These have tests of their own, in tests/unit/sim, on workloads that are small enough.
 #: What speaks the protocol of another runner; `test_kernel_states.py` drives it.
 NO_TABLE = {"state_adapter"}
+#: These have tests of their own, in tests/unit/sim, on workloads that are small enough.
 ELSEWHERE = {"notebook_day", "placement_openb"}
 SCRIPTS = sorted({path.stem for path in BENCHMARKS.glob("[a-z]*.py")} - ELSEWHERE - NO_TABLE)
 

@@ -29,11 +29,7 @@ def shown(cell: Cell) -> tuple[str, list[dict[str, Any]]]:
     return cell.stdout, [{kind: it[kind] for kind in kept if kind in it} for it in cell.displays]
 
 
-#: What IPython was told by ``%matplotlib inline`` is not saved: a figure that is shown is its text only.
-NO_PICTURES = pytest.mark.xfail(reason="`%matplotlib inline` has to be run again after a restore")
-
-
-@pytest.mark.parametrize("name", [pytest.param("exploring", marks=NO_PICTURES), "searching", "training"])
+@pytest.mark.parametrize("name", ["exploring", "searching", "training"])
 def test_a_fresh_kernel_after_every_cell_changes_nothing(
     pool_environment: dict[str, str], tmp_path: Path, name: str
 ) -> None:

@@ -57,6 +57,16 @@ def test_a_state_is_saved_changed_and_brought_back(kernel: Notebook) -> None:
     assert "display(" not in kernel.ok("In[-1]").result
 
 
+def test_the_latest_output_goes_on_with_the_cells_after_a_restore(kernel: Notebook) -> None:
+    kernel.ok("['saved']")
+    kernel.ok("%gpupool checkpoint latest")
+    kernel.ok("['since']")
+    kernel.ok("%gpupool restore latest")
+    assert kernel.ok("_").result == "['saved']"
+    kernel.ok("['next']")
+    assert kernel.ok("_, __").result == "(['next'], ['saved'])"
+
+
 def test_what_cannot_be_saved_is_said_with_the_reason_and_costs_itself_only(kernel: Notebook) -> None:
     kernel.ok("running = (n for n in 'ab'); fine = 5")
     saved = kernel.ok("import jupyter_gpupool as gpupool\nsaved = gpupool.checkpoint('second')\nsaved")

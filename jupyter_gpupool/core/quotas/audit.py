@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.core.leases import Lease
-from jupyter_gpupool.core.quotas.book import Book
+from jupyter_gpupool.core.quotas.book import Book, Held
 from jupyter_gpupool.core.quotas.counted import counted
 from jupyter_gpupool.core.quotas.lines import Line
 
@@ -65,23 +65,24 @@ def _sums(book: Book, leases: Iterable[Lease]) -> dict[_Key, _Sum]:
 
 
 def _wrong_counts(book: Book, leases: Iterable[Lease]) -> str:
-    """Compare how many leases are held and pinned by each owner, and held in each group."""
-    held: Counter[str] = Counter()
+    """Compare what is held and pinned by each owner, and held in each group, of all kinds together."""
     pinned: Counter[str] = Counter()
-    in_group: Counter[str] = Counter()
+    held: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    in_group: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     for lease in leases:
         one = counted(lease)
-        held[lease.owner] += one.held
         pinned[lease.owner] += one.pinned
-        for name, _ in book.quotas.chain(lease.owner)[1:]:
-            in_group[name] += one.held
+        groups = [in_group[name] for name, _ in book.quotas.chain(lease.owner)[1:]]
+        for sums in (held[lease.owner], *groups):
+            sums[0] += one.held
+            sums[1] += one.host_cpu_milli
+            sums[2] += one.host_memory_bytes
     for owner, booked in book.owner_counts():
-        if booked != (held[owner], pinned[owner]):
-            return (
-                f"{owner} holds {held[owner]} leases, {pinned[owner]} of them pinned, and the book {booked}"
-            )
-    wrong = {name for name, count in book.group_counts() if count != in_group[name]}
-    return f"the leases of group {min(wrong)} are counted wrong" if wrong else ""
+        total = (Held(*held[owner]), pinned[owner])
+        if booked != total:
+            return f"the book has {booked} of {owner}, and it adds up to {total}"
+    wrong = {name for name, total in book.group_counts() if total != Held(*in_group[name])}
+    return f"what group {min(wrong)} holds of all kinds is counted wrong" if wrong else ""
 
 
 def _wrong_claims(book: Book) -> str:

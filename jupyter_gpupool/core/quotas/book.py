@@ -6,6 +6,7 @@ Rule of this module: it follows the ledger, and decides nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.core.leases import Lease
@@ -25,17 +26,33 @@ STEP_MS = 5_000
 Water = tuple[tuple[Part, ...], Level]
 
 
+class Held(NamedTuple):
+    """What is held of all kinds of devices together.
+
+    Attributes
+    ----------
+    leases : int
+        How many leases.
+    host_cpu_milli, host_memory_bytes : int
+        Cores and main memory beside their shares.
+    """
+
+    leases: int = 0
+    host_cpu_milli: int = 0
+    host_memory_bytes: int = 0
+
+
 class _Owner:
     """What is known of one owner."""
 
-    __slots__ = ("groups", "leases", "lines", "pins", "queued", "rules", "shown", "urgent")
+    __slots__ = ("groups", "held", "lines", "pins", "queued", "rules", "shown", "urgent")
 
     def __init__(self, rules: Rules, groups: tuple[str, ...]) -> None:
         self.rules = rules
         #: Groups, from the outermost.
         self.groups = groups
         self.lines: dict[DeviceKind, Line] = {}
-        self.leases = 0
+        self.held = Held()
         self.pins = 0
         self.queued: dict[DeviceKind | None, Oldest] = {}
         self.urgent: dict[DeviceKind, Oldest] = {}
@@ -73,7 +90,7 @@ class Book:
         self._owners: dict[str, _Owner] = {}
         #: Lines of groups; that of the pool has an empty name.
         self._groups: dict[str, dict[DeviceKind, Line]] = {}
-        self._group_leases: dict[str, int] = {}
+        self._group_held: dict[str, Held] = {}
         self._capacity: dict[DeviceKind, int] = {}
         self._known_waters: dict[tuple[str, ...], dict[DeviceKind, Water]] = {}
         for row in usage:
@@ -122,10 +139,9 @@ class Book:
         owner = self._owner(lease.owner)
         owner.shown = None
         self._note_ages(owner, lease, old, new)
-        owner.leases += new.held - old.held
         owner.pins += new.pinned - old.pinned
-        for name in owner.groups:
-            self._group_leases[name] = self._group_leases.get(name, 0) + new.held - old.held
+        if new.held is not old.held:
+            self._hold(owner, old, new)
         if old.kind is not new.kind:
             # what waits for any kind is counted in no line, and must not be taken out of one
             if old.kind is not None:
@@ -134,6 +150,17 @@ class Book:
         kind = new.kind or old.kind
         if kind is not None:
             self._count(owner, kind, lease, old, new)
+
+    def _hold(self, owner: _Owner, old: Counted, new: Counted) -> None:
+        """Count what is granted, or given back, whatever the kind of device."""
+        more = (
+            new.held - old.held,
+            new.host_cpu_milli - old.host_cpu_milli,
+            new.host_memory_bytes - old.host_memory_bytes,
+        )
+        owner.held = _plus(owner.held, more)
+        for name in owner.groups:
+            self._group_held[name] = _plus(self._group_held.get(name, Held()), more)
 
     def _note_ages(self, owner: _Owner, lease: Lease, old: Counted, new: Counted) -> None:
         if old.queued_milli:
@@ -248,7 +275,8 @@ class Book:
         fair = level.share(claim) if claim else 0
         if fair == was.fair_milli and above == was.above:
             return was
-        return Standing(*was[:2], fair, *was[3:6], above, was.oldest, was.urgent_ms, was.aging_ms)
+        held, deserved, _, used, attained, weight, _, oldest, urgent_ms, aging_ms, _ = was
+        return Standing(held, deserved, fair, used, attained, weight, above, oldest, urgent_ms, aging_ms)
 
     def _waters(self, groups: tuple[str, ...]) -> dict[DeviceKind, Water]:
         """Share out from the pool down to some groups; the same object as long as the result is the same."""
@@ -278,15 +306,15 @@ class Book:
         above, level = water
         # the moment follows from the line and the time alone, whoever asked before
         as_of_ms = max(line.at_ms, now_ms - now_ms % STEP_MS)
-        read = line.glance(as_of_ms, self._calendar)
+        used, attained = line.glance(as_of_ms, self._calendar)
         queued, urgent = owner.queued.get(kind), owner.urgent.get(kind)
         oldest, since = queued.first() if queued else None, urgent.first() if urgent else None
         return Standing(
             line.held_milli,
             owner.rules.deserved_milli.of(kind) or 0,
             level.share(line.claim) if line.claim else 0,
-            read.used_milli_ms,
-            read.attained_milli_ms,
+            used,
+            attained,
             owner.rules.weight_milli,
             above,
             oldest[1] if oldest else "",
@@ -307,17 +335,17 @@ class Book:
             level = line.below.level(fair)
         return tuple(parts), level
 
-    def lines_of(self, name: str, kind: DeviceKind) -> Iterator[tuple[str, Rules, Line, int]]:
+    def lines_of(self, name: str, kind: DeviceKind) -> Iterator[tuple[str, Rules, Line, Held]]:
         """Yield what counts for an owner: their own line, then those of their groups, innermost first.
 
-        Each with the group's name (empty for the owner), the rules, the line, and how many leases are held.
+        Each with the group's name (empty for the owner), the rules, the line, and what is held of all kinds.
         """
         owner = self._owner(name)
         line = owner.lines.get(kind)
-        yield "", owner.rules, line if line is not None else Line(self._now_ms), owner.leases
+        yield "", owner.rules, line if line is not None else Line(self._now_ms), owner.held
         for group in reversed(owner.groups):
             rules = self.quotas.by_name[group].rules
-            yield group, rules, self._group(group, kind), self._group_leases.get(group, 0)
+            yield group, rules, self._group(group, kind), self._group_held.get(group, Held())
 
     def read(self, line: Line, now_ms: int) -> Reading:
         """Return what a line has used up to now."""
@@ -348,14 +376,14 @@ class Book:
             for kind, line in lines.items():
                 yield name, kind, line
 
-    def owner_counts(self) -> Iterator[tuple[str, tuple[int, int]]]:
-        """Yield how many leases each owner holds, and how many of them are pinned."""
+    def owner_counts(self) -> Iterator[tuple[str, tuple[Held, int]]]:
+        """Yield what each owner holds of all kinds together, and how many leases are pinned."""
         for name, owner in self._owners.items():
-            yield name, (owner.leases, owner.pins)
+            yield name, (owner.held, owner.pins)
 
-    def group_counts(self) -> Iterator[tuple[str, int]]:
-        """Yield how many leases are held in each group."""
-        yield from self._group_leases.items()
+    def group_counts(self) -> Iterator[tuple[str, Held]]:
+        """Yield what is held in each group of all kinds together."""
+        yield from self._group_held.items()
 
     def rows(self, owners: Iterable[str] | None = None) -> list[OwnerUsage]:
         """Return what must be written down of some owners (of all), as of the last change of each."""
@@ -373,3 +401,7 @@ class Book:
             for name in names
             for kind, line in self._owners[name].lines.items()
         ]
+
+
+def _plus(held: Held, more: tuple[int, int, int]) -> Held:
+    return Held(*(one + other for one, other in zip(held, more, strict=True)))

@@ -23,6 +23,20 @@ DEVICE_HOUR = 1000 * 3_600_000
 _KINDS = {DeviceKind.CPU: "CPU", DeviceKind.CUDA: "CUDA"}
 #: Who can do something about it.
 _RAISE = "an administrator of the pool can raise it"
+#: What a limit is about -> what of `More` it limits.
+_ASKED = {
+    "compute": "compute_milli",
+    "memory": "memory_bytes",
+    "leases": "leases",
+    "cpus": "host_cpu_milli",
+    "memory_host": "host_memory_bytes",
+}
+#: How that is called in "ask for at most 4 cores", where the number does not say it.
+_OF = {"cpus": " cores", "memory_host": " of main memory"}
+
+
+#: Limits of what leases of all kinds of devices hold together.
+OF_ALL_KINDS = frozenset({"leases", "cpus", "memory_host"})
 
 
 class More(NamedTuple):
@@ -34,11 +48,15 @@ class More(NamedTuple):
         Compute and memory.
     leases : int
         Leases.
+    host_cpu_milli, host_memory_bytes : int
+        Cores and main memory beside shares.
     """
 
     compute_milli: int = 0
     memory_bytes: int = 0
     leases: int = 0
+    host_cpu_milli: int = 0
+    host_memory_bytes: int = 0
 
 
 class Bound(NamedTuple):
@@ -49,11 +67,11 @@ class Bound(NamedTuple):
     group : str
         The group whose limit it is; empty for the owner's.
     what : str
-        ``compute``, ``memory``, ``leases`` or ``week``.
+        ``compute``, ``memory``, ``leases``, ``week``, ``cpus`` or ``memory_host``.
     kind : DeviceKind
-        The kind of device (leases: of all kinds).
+        The kind of device (of those in `OF_ALL_KINDS`: any).
     limit, used : int
-        In thousandths of devices, bytes, leases, or thousandths of a device x milliseconds.
+        In thousandths of devices, bytes, leases, thousandths of a device x milliseconds, or of a core.
     """
 
     group: str
@@ -70,23 +88,28 @@ class Bound(NamedTuple):
 
 def bounds(book: Book, owner: str, kind: DeviceKind, now_ms: int) -> Iterator[Bound]:
     """Yield every limit that an owner is under with one kind of device, the owner's own first."""
-    for group, rules, line, leases in book.lines_of(owner, kind):
+    for group, rules, line, held in book.lines_of(owner, kind):
         limits = rules.limits
         if (most := limits.compute_milli.of(kind)) is not None:
             yield Bound(group, "compute", kind, most, line.held_milli)
         if (most := limits.memory_bytes.of(kind)) is not None:
             yield Bound(group, "memory", kind, most, line.held_bytes)
         if limits.leases is not None:
-            yield Bound(group, "leases", kind, limits.leases, leases)
+            yield Bound(group, "leases", kind, limits.leases, held.leases)
         if (most := limits.week_milli_ms.of(kind)) is not None:
             yield Bound(group, "week", kind, most, book.week_of_line(line, now_ms))
+        if limits.host_cpu_milli is not None:
+            yield Bound(group, "cpus", kind, limits.host_cpu_milli, held.host_cpu_milli)
+        if limits.host_memory_bytes is not None:
+            yield Bound(group, "memory_host", kind, limits.host_memory_bytes, held.host_memory_bytes)
 
 
 def _asked(bound: Bound, more: More) -> int:
     """Return how much of what a limit is about is to be added; of a week anything at all counts."""
     if bound.what == "week":
         return 1 if more.compute_milli > 0 else 0
-    return {"compute": more.compute_milli, "memory": more.memory_bytes, "leases": more.leases}[bound.what]
+    asked: int = getattr(more, _ASKED[bound.what])
+    return asked
 
 
 def exceeded(book: Book, owner: str, kind: DeviceKind, more: More, now_ms: int) -> Bound | None:
@@ -122,7 +145,7 @@ def check_grow(book: Book, owner: str, kind: DeviceKind, more: More, now_ms: int
 def more_of(want: Want, shares: tuple[Share, ...] = ()) -> More:
     """Return what a request would add: with shares that were chosen, else as far as it says itself."""
     memory = sum(share.memory_bytes for share in shares) or (want.memory_bytes or 0) * want.count
-    return More(want.compute_milli * want.count, memory, 1)
+    return More(want.compute_milli * want.count, memory, 1, want.host_cpu_milli, want.host_memory_bytes)
 
 
 def more_in_resize(lease: Lease, shares: tuple[Share, ...]) -> More:
@@ -196,7 +219,12 @@ def trimmed(
     if memory and want.memory_bytes is not None and want.memory_bytes * want.count > memory:
         count, size = _within(want.count, want.memory_bytes, memory)
         want = replace(want, count=count, memory_bytes=size)
-    return want
+    cores, host = (_room([it for it in found if it.what == what]) for what in ("cpus", "memory_host"))
+    return replace(
+        want,
+        host_cpu_milli=min(want.host_cpu_milli, cores or want.host_cpu_milli),
+        host_memory_bytes=min(want.host_memory_bytes, host or want.host_memory_bytes),
+    )
 
 
 def _room(found: list[Bound]) -> int | None:
@@ -233,6 +261,11 @@ def describe_bound(bound: Bound, owner: str) -> str:
     if bound.what == "leases":
         noun, are = "lease" if bound.limit == 1 else "leases", "is" if bound.used == 1 else "are"
         return f"{whose} allows {limit} {noun} at once, and {used} {are} held"
+    if bound.what == "cpus":
+        noun = "core" if bound.limit == WHOLE_MILLI else "cores"
+        return f"{whose} allows {limit} {noun} beside devices at once, and {used} is held"
+    if bound.what == "memory_host":
+        return f"{whose} allows {limit} of main memory beside devices at once, and {used} is held"
     return f"{whose} allows {limit} {kind} device-hours a week, and {used} are used"
 
 
@@ -243,14 +276,14 @@ def _fits(bound: Bound, *, alone: bool) -> str:
         return f"It begins anew on Monday; {_RAISE}." if bound.limit else f"{_capital(_RAISE)}."
     left = bound.limit if alone else bound.left
     if left:
-        return f"Ask for at most {_number(bound, left)}; {_RAISE}."
+        return f"Ask for at most {_number(bound, left)}{_OF.get(bound.what, '')}; {_RAISE}."
     return f"Release something first; {_RAISE}." if bound.used else f"{_capital(_RAISE)}."
 
 
 def _number(bound: Bound, number: int) -> str:
-    if bound.what == "compute":
+    if bound.what in ("compute", "cpus"):
         return format_compute(number)
-    if bound.what == "memory":
+    if bound.what in ("memory", "memory_host"):
         return format_memory(number)
     if bound.what == "week":
         return f"{number / DEVICE_HOUR:.1f}"

@@ -27,6 +27,8 @@ class Counted(NamedTuple):
         True when it is held with high priority.
     pinned : bool
         True when it is held and pinned.
+    host_cpu_milli, host_memory_bytes : int
+        Cores and main memory that it holds beside its shares.
     """
 
     kind: DeviceKind | None = None
@@ -35,6 +37,8 @@ class Counted(NamedTuple):
     queued_milli: int = 0
     urgent: bool = False
     pinned: bool = False
+    host_cpu_milli: int = 0
+    host_memory_bytes: int = 0
 
     @property
     def held(self) -> bool:
@@ -60,7 +64,10 @@ def counted(lease: Lease | None) -> Counted:
         milli = max(milli, lease.pending[0].compute_milli)
         memory = max(memory, sum(share.memory_bytes for share in lease.pending))
     urgent = want.priority is Priority.HIGH
-    return Counted(want.kind, milli * want.count, memory, urgent=urgent, pinned=lease.pinned)
+    return Counted(
+        *(want.kind, milli * want.count, memory, 0, urgent, lease.pinned),
+        *(want.host_cpu_milli, want.host_memory_bytes),
+    )
 
 
 def counts_alike(before: Lease, after: Lease) -> bool:

@@ -116,13 +116,13 @@ class Line:
         self.claim: Claim | None = None
         self.below = Vessel()
         self.asked_below = 0
-        #: The last look, and when it was: it is the same for all that is asked at one moment.
-        self._seen: tuple[int, Reading] | None = None
+        #: What was spent, and up to when: it is the same for all that is asked at one moment.
+        self._seen: tuple[int, tuple[int, int]] | None = None
 
-    def glance(self, now_ms: int, calendar: Calendar) -> Reading:
-        """Do what `look` does, for a moment that is asked about often."""
+    def glance(self, now_ms: int, calendar: Calendar) -> tuple[int, int]:
+        """Do what `spent` does, for a moment that is asked about often."""
         if self._seen is None or self._seen[0] != now_ms:
-            self._seen = (now_ms, self.look(now_ms, calendar))
+            self._seen = (now_ms, self.spent(now_ms, calendar))
         return self._seen[1]
 
     def look(self, now_ms: int, calendar: Calendar) -> Reading:
@@ -139,6 +139,14 @@ class Line:
         used = faded(before.used_milli_ms, self.held_milli, elapsed_ms, calendar.half_life_ms)
         attained = before.attained_milli_ms + more if self.held_milli else 0
         return Reading(used, attained, week, in_week)
+
+    def spent(self, now_ms: int, calendar: Calendar) -> tuple[int, int]:
+        """Return the first two numbers of `look`, which are all that an order asks for."""
+        elapsed_ms, read, held_milli = now_ms - self.at_ms, self.read, self.held_milli
+        if elapsed_ms <= 0:
+            return read.used_milli_ms, read.attained_milli_ms
+        attained = read.attained_milli_ms + held_milli * elapsed_ms if held_milli else 0
+        return faded(read.used_milli_ms, held_milli, elapsed_ms, calendar.half_life_ms), attained
 
     def hold(self, milli: int, memory_bytes: int, now_ms: int, calendar: Calendar) -> None:
         """Let it hold so much more from a moment on (less, if negative)."""

@@ -61,12 +61,17 @@ class Limits:
     week_milli_ms : Amount
         Compute used in a calendar week (Monday to Sunday in the time zone of the quotas), thousandths of a
         device x milliseconds.
+    host_cpu_milli, host_memory_bytes : int or None
+        Cores (thousandths) and main memory (bytes) held at once beside shares of other devices, of all kinds
+        together; shares of CPUs count as compute.
     """
 
     compute_milli: Amount = NOTHING
     memory_bytes: Amount = NOTHING
     leases: int | None = None
     week_milli_ms: Amount = NOTHING
+    host_cpu_milli: int | None = None
+    host_memory_bytes: int | None = None
 
 
 #: No limit at all.

@@ -138,7 +138,8 @@ def forget(name: str) -> list[str]:
     """
     session = this_session()
     gone = session.store.forget(name)
-    session.tell_pool()
+    session.keeper.owe()
+    session.keeper.tell_pool()
     return [manifest.id for manifest in gone]
 
 
@@ -161,7 +162,7 @@ def collect() -> Freed:
     gone = session.store.retain(session.retention())
     done = session.store.gc()
     if gone:
-        session.tell_pool()
+        session.keeper.tell_pool()
     seconds = time.perf_counter() - began
     return Freed(freed_bytes=done.freed_bytes, forgotten=len(gone), seconds=seconds, reason=done.reason)
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.kernel.notices import NoticeBoard, tell
 from jupyter_gpupool.kernel.snapshots import engine
-from jupyter_gpupool.kernel.snapshots.meter import Nowhere, metered
+from jupyter_gpupool.kernel.snapshots.lines import Nowhere
+from jupyter_gpupool.kernel.snapshots.meter import metered
 from jupyter_gpupool.kernel.snapshots.policy import LONGEST_SECONDS, OFF, Before, Pacer, Policy
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 #: Pause before another look while the last save is still being written, seconds.
 WRITING_SECONDS = 1.0
-#: Time between two collections of what automatic snapshots no longer need, seconds.
-COLLECT_SECONDS = 600.0
 
 
 class Autosaver:
@@ -56,13 +55,13 @@ class Autosaver:
         self._pacer = Pacer(OFF, since=clock())
         self._open = False
         self._running = False
+        self._ready = False
         self._began = clock()
         self._by_hand = False
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._writing: threading.Thread | None = None
         self._failing = ""
-        self._collected = clock()
         #: True when the state is to be saved as soon as the cell that runs has ended.
         self._wanted = False
         #: The last snapshot that was taken by itself.
@@ -109,6 +108,9 @@ class Autosaver:
         self._loop = _running_loop() or self._loop
         if Before.SHUTDOWN in self.policy.before:
             engine.get_ready()  # when the interpreter ends, it is too late to import it
+        elif not self._ready:
+            engine.get_ready_soon()
+        self._ready = True
         if self._by_hand:
             self._by_hand = False
             self._pacer.saved(self._clock(), 0.0)
@@ -161,7 +163,7 @@ class Autosaver:
     def _save(self, deadline: float) -> None:
         """Look at the namespace now, and have it written in a thread."""
         began = self._clock()
-        with metered("Saving", Nowhere()) as meter:
+        with metered("Saving", Nowhere) as meter:
             late = False
 
             def cancel() -> bool:
@@ -207,15 +209,11 @@ class Autosaver:
             self.last = snapshot.manifest
             self._failing = ""
             self._session.after_save(snapshot.manifest)
-            self._retain()
+            self._session.keeper.tell_pool()
+            if self._session.keeper.tidy():
+                self._session.keeper.tell_pool()
         except Exception as error:  # whatever it is: no traceback of ours in somebody's notebook
             self._complain(error)
-
-    def _retain(self) -> None:
-        store = self._session.store
-        if store.retain(self._session.retention()) and self._clock() - self._collected > COLLECT_SECONDS:
-            self._collected = self._clock()
-            store.gc(wait_seconds=0.0)
 
     def _say_with_a_cell(self, sentence: str) -> None:
         """Say it in the cell that runs, or with the next one."""

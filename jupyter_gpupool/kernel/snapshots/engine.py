@@ -6,14 +6,15 @@ place (notebook, kernel, owner) is put together here.
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from jupyter_gpupool.kernel.snapshots.keys import keys
 from jupyter_gpupool.kernel.snapshots.settings import Settings
 from jupyter_gpupool.protocol import names
+from jupyter_gpupool.protocol.paths import is_local
 from jupyter_gpupool.protocol.tokens import read_claim
 
 if TYPE_CHECKING:
@@ -23,16 +24,10 @@ if TYPE_CHECKING:
     from jupyter_gpupool.state.snapshot import Snapshot
     from jupyter_gpupool.state.store.store import Store
 
-#: Called with bytes that are done, bytes in all, and what is done now.
-Progress = Callable[[int, int, str], None]
-#: Asked whether to stop.
-Cancel = Callable[[], bool]
-_LOCAL = frozenset({"", "file", "local"})
-
 
 def is_near(settings: Settings) -> bool:
     """Tell whether the store is on this machine."""
-    return urlsplit(settings.store).scheme in _LOCAL
+    return is_local(settings.store)
 
 
 def open_store(settings: Settings) -> Store:
@@ -53,12 +48,19 @@ def open_store(settings: Settings) -> Store:
 
 
 def get_ready() -> None:
-    """Import what saving needs."""
-    import concurrent.futures.thread
-
+    """Import what saving and restoring need."""
     from jupyter_gpupool.state import api
 
-    _ = api, concurrent.futures.thread.ThreadPoolExecutor
+    api.warm()
+
+
+def get_ready_soon() -> None:
+    """Import what saving and restoring need while nobody waits for it: in a thread."""
+    import threading
+
+    thread = threading.Thread(target=get_ready, name="jupyter_gpupool imports", daemon=True)
+    with contextlib.suppress(RuntimeError):  # the interpreter ends: nothing will be needed
+        thread.start()
 
 
 def capture(namespace: dict[str, Any], **how: Any) -> Snapshot:

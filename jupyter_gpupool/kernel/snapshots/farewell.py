@@ -117,7 +117,7 @@ class Farewell:
         if notebook:
             leftovers.remove(notebook, self._session.pid)
         if self._session.newest:
-            self._session.tell_pool(wait_seconds=TELL_SECONDS)
+            self._session.keeper.tell_pool(wait_seconds=TELL_SECONDS)
 
     def _at_exit(self) -> None:
         """Leave nothing to be offered; there is nothing to save any more: IPython has cleared it."""

@@ -10,8 +10,10 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from jupyter_gpupool.core.errors import GPUPoolError
+from jupyter_gpupool.kernel.asking import asking
 from jupyter_gpupool.kernel.snapshots.keys import ASK_SECONDS, pool_is_near
 from jupyter_gpupool.kernel.snapshots.words import restore_seconds
+from jupyter_gpupool.protocol.limits import ADDRESS, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
 
 #: Of how many snapshots the pool is told; the newest ones.
 MOST = 80
-_TEXT, _ADDRESS = 200, 1000
 #: Longest message that a pool takes, bytes, with room for what is around it.
 _MESSAGE_BYTES = 60_000
 
@@ -46,12 +47,12 @@ def report(
     docs = [
         SnapshotDoc(
             id=it.id,
-            name=_shown(it.name, _TEXT),
+            name=printable(it.name),
             created_ms=it.created_ms,
-            note=_shown(it.note, _TEXT),
-            notebook=_shown(it.notebook, _ADDRESS),
-            kernel_id=_shown(it.kernel, _TEXT),
-            hostname=_shown(it.hostname, _TEXT),
+            note=printable(it.note),
+            notebook=printable(it.notebook, ADDRESS),
+            kernel_id=printable(it.kernel),
+            hostname=printable(it.hostname),
             automatic=it.automatic,
             total_bytes=it.total_bytes,
             new_bytes=it.new_bytes,
@@ -63,23 +64,16 @@ def report(
     ]
     while len(encode(docs)) > _MESSAGE_BYTES:
         docs = docs[: len(docs) // 2]
-    return SnapshotsReport(store=_shown(store_url, _ADDRESS), snapshots=docs)
+    return SnapshotsReport(store=printable(store_url, ADDRESS), snapshots=docs)
 
 
 def tell(body: SnapshotsReport) -> bool:
     """Tell the pool, if there is one; False when it did not take it."""
     if not pool_is_near():
         return False
-    from jupyter_gpupool.client.discovery import find_pool
-    from jupyter_gpupool.client.sync import PoolClient
-
-    with contextlib.suppress(GPUPoolError, OSError):
-        client = PoolClient(find_pool(autostart=False), answer_seconds=ASK_SECONDS)
-        try:
-            client.report_snapshots(_merged(body, client.snapshots()))
-            return True
-        finally:
-            client.close()
+    with contextlib.suppress(GPUPoolError, OSError), asking(ASK_SECONDS) as client:
+        client.report_snapshots(_merged(body, client.snapshots()))
+        return True
     return False
 
 
@@ -95,7 +89,3 @@ def _merged(body: SnapshotsReport, known: list[SnapshotDoc]) -> SnapshotsReport:
         for doc in body.snapshots
     ]
     return msgspec.structs.replace(body, snapshots=docs)
-
-
-def _shown(text: str, most: int) -> str:
-    return "".join(char if char.isprintable() else " " for char in text[:most])

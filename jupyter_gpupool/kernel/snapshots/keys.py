@@ -11,10 +11,10 @@ import base64
 import contextlib
 import json
 import os
-import secrets
 from pathlib import Path
 
 from jupyter_gpupool.core.errors import GPUPoolError
+from jupyter_gpupool.kernel.asking import asking
 from jupyter_gpupool.protocol import names, paths
 
 #: How long a pool may take to answer, seconds.
@@ -42,15 +42,9 @@ def keys() -> tuple[bytes, ...]:
 
 
 def _of_pool() -> bytes | None:
-    from jupyter_gpupool.client.discovery import find_pool
-    from jupyter_gpupool.client.sync import PoolClient
-
     try:
-        client = PoolClient(find_pool(autostart=False), answer_seconds=ASK_SECONDS)
-        try:
+        with asking(ASK_SECONDS) as client:
             return client.snapshot_key()
-        finally:
-            client.close()
     except (GPUPoolError, OSError):
         return None  # an older pool, or one that is away: what it gave before still counts
 
@@ -71,7 +65,4 @@ def _remember(found: list[bytes]) -> None:
     path = _path()
     with contextlib.suppress(OSError, GPUPoolError):
         paths.private_directory(path.parent, variable=names.ENV_DATA_DIR)
-        draft = path.with_name(f".{_FILE}-{os.getpid()}-{secrets.token_hex(4)}")
-        with os.fdopen(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
-            json.dump([base64.b64encode(key).decode() for key in found], file)
-        draft.replace(path)
+        paths.write_private(path, json.dumps([base64.b64encode(key).decode() for key in found]).encode())

@@ -8,22 +8,17 @@ process lives can be told nowhere else. What cannot be read or written is not th
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import os
-import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from jupyter_gpupool.core.errors import GPUPoolError
+from jupyter_gpupool.kernel.snapshots.where import left_file
 from jupyter_gpupool.protocol import names, paths
 
 if TYPE_CHECKING:
     from jupyter_gpupool.state.model import Manifest
-
-#: In the data directory.
-FOLDER = "left"
 
 
 class Leftover(msgspec.Struct, kw_only=True):
@@ -56,26 +51,24 @@ class Leftover(msgspec.Struct, kw_only=True):
 
 def write(notebook: str, leftover: Leftover) -> None:
     """Leave something behind."""
-    path = _path(notebook)
+    path = left_file(notebook)
     with contextlib.suppress(OSError, GPUPoolError):
         paths.private_directory(path.parent.parent, variable=names.ENV_DATA_DIR)
         paths.private_directory(path.parent, variable=names.ENV_DATA_DIR)
-        draft = path.with_name(f".{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
-        draft.write_bytes(msgspec.json.encode(leftover))
-        draft.replace(path)
+        paths.write_private(path, msgspec.json.encode(leftover))
 
 
 def remove(notebook: str, pid: int | None = None) -> None:
     """Leave nothing behind; with ``pid``, only what that process left."""
     if pid is None or ((found := read(notebook)) is not None and found.pid == pid):
         with contextlib.suppress(OSError):
-            _path(notebook).unlink()
+            left_file(notebook).unlink()
 
 
 def read(notebook: str) -> Leftover | None:
     """Return what was left for a notebook; None when there is nothing."""
     try:
-        return msgspec.json.decode(_path(notebook).read_bytes(), type=Leftover)
+        return msgspec.json.decode(left_file(notebook).read_bytes(), type=Leftover)
     except (OSError, msgspec.DecodeError):
         return None
 
@@ -104,7 +97,3 @@ def started(pid: int) -> str:
         return ""
     dead = stat[0] in "ZX"
     return "" if dead else f"{boot}:{stat[19]}"
-
-
-def _path(notebook: str) -> Path:
-    return paths.data_dir() / FOLDER / f"{hashlib.sha256(notebook.encode()).hexdigest()[:32]}.json"

@@ -35,6 +35,7 @@ def history(shell: Any | None) -> History | None:
         inputs=lists,
         outputs=shell.user_ns["_oh"],
         names=shell.user_ns,
+        hidden=shell.user_ns_hidden,
         latest=shell.displayhook,
         count=lambda: int(shell.execution_count),
         set_count=set_count,

@@ -6,74 +6,20 @@ flag, which the work asks for where it can stop without harm; pressed again, it 
 
 from __future__ import annotations
 
-import html
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from jupyter_gpupool.kernel.progress import NotebookLine, TerminalLine
-from jupyter_gpupool.kernel.shell import running_shell
-from jupyter_gpupool.kernel.snapshots.words import size
+if TYPE_CHECKING:
+    from jupyter_gpupool.kernel.snapshots.lines import Line
 
 #: What takes no longer shows nothing, seconds.
 QUIET_SECONDS = 1.0
 #: Pause between two updates, seconds.
 PAUSE_SECONDS = 0.25
-
-
-class Line(Protocol):
-    """One line that is written over."""
-
-    def put(self, text: str) -> None:
-        """Show a text in place of the last one."""
-
-    def close(self) -> None:
-        """Take the line away."""
-
-
-class _InTerminal(TerminalLine):
-    def put(self, text: str) -> None:
-        self._write(f"{text}. Ctrl-C stops it.")
-
-    def close(self) -> None:
-        if self._width:
-            self._write("")
-            self._stream.write("\r")
-            self._stream.flush()
-
-
-class _InNotebook(NotebookLine):
-    def put(self, text: str) -> None:
-        shown = html.escape(text)
-        self._update(
-            f"{text}. The stop button stops it.",
-            f'<div role="status" aria-live="off">{shown} · the stop button stops it</div>',
-        )
-
-    def close(self) -> None:
-        if self._display_id:
-            self._update("", "")
-
-
-class Nowhere:
-    """A line that is not shown."""
-
-    def put(self, text: str) -> None:
-        """Show nothing: in a log nothing is written over."""
-
-    def close(self) -> None:
-        """Do nothing."""
-
-
-def line_here() -> Line:
-    """Choose the line that this process's front end can show."""
-    if hasattr(running_shell(), "kernel"):
-        return _InNotebook()
-    return _InTerminal(sys.stderr) if sys.stderr.isatty() else Nowhere()
 
 
 class Meter:
@@ -83,14 +29,17 @@ class Meter:
     ----------
     verb : str
         What is done ("Saving").
-    line : Line
-        Where it is shown.
+    choose : callable
+        Chooses the line where it is shown; called when there is something to show.
     clock : callable
         Seconds of a clock that never goes back.
     """
 
-    def __init__(self, verb: str, line: Line, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._verb, self._line, self._clock = verb, line, clock
+    def __init__(
+        self, verb: str, choose: Callable[[], Line], *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._verb, self._choose, self._clock = verb, choose, clock
+        self._line: Line | None = None
         self._began = self._shown = clock()
         self._done = self._total = 0
         self._stopped = threading.Event()
@@ -113,27 +62,32 @@ class Meter:
 
     def close(self) -> None:
         """Take the line away."""
-        self._line.close()
+        if self._line is not None:
+            self._line.close()
 
     def text(self) -> str:
         """Say how far it is: "Saving: 1.2 GiB of 3.4 GiB, 640.0 MiB/s"."""
+        from jupyter_gpupool.core.shares import format_memory
+
         if not self._done:
             return self._verb
-        of = f" of {size(self._total)}" if self._total > self._done else ""  # or nobody knows how much it is
+        known = self._total > self._done  # else nobody knows how much it is
+        of = f" of {format_memory(self._total)}" if known else ""
         rate = self._done / max(self._clock() - self._began, 1e-3)
-        return f"{self._verb}: {size(self._done)}{of}, {size(int(rate))}/s"
+        return f"{self._verb}: {format_memory(self._done)}{of}, {format_memory(int(rate))}/s"
 
     def _show(self) -> None:
         now = self._clock()
         if now - self._began >= QUIET_SECONDS and now - self._shown >= PAUSE_SECONDS:
             self._shown = now
+            self._line = self._line or self._choose()
             self._line.put(f"{self.text()}{', stopping' if self._stopped.is_set() else ''}")
 
 
 @contextmanager
-def metered(verb: str, line: Line | None = None) -> Iterator[Meter]:
+def metered(verb: str, choose: Callable[[], Line] | None = None) -> Iterator[Meter]:
     """Show how far work is, with the stop button asking it to stop, for the length of a ``with`` block."""
-    meter = Meter(verb, line if line is not None else line_here())
+    meter = Meter(verb, choose or _line_here)
     before = _take_interrupts(meter)
     try:
         yield meter
@@ -141,6 +95,12 @@ def metered(verb: str, line: Line | None = None) -> Iterator[Meter]:
         if before is not None:
             signal.signal(signal.SIGINT, before)
         meter.close()
+
+
+def _line_here() -> Line:
+    from jupyter_gpupool.kernel.snapshots.lines import line_here
+
+    return line_here()
 
 
 def _take_interrupts(meter: Meter) -> Any:

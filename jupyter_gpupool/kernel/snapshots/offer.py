@@ -9,23 +9,43 @@ from __future__ import annotations
 from typing import Any
 
 from jupyter_gpupool.kernel.notices import tell
-from jupyter_gpupool.kernel.snapshots import leftovers
-from jupyter_gpupool.kernel.snapshots.where import notebook
+from jupyter_gpupool.kernel.snapshots.where import left_file, notebook
 
 
 def offer(shell: Any) -> None:
     """Say what was left behind, if there is anything."""
     path = notebook(shell)
-    found = leftovers.orphaned(path) if path else None
-    if found is None:
+    if not path or not left_file(path).exists():
         return
-    from jupyter_gpupool.kernel.snapshots import words
+    from jupyter_gpupool.core.errors import GPUPoolError
+    from jupyter_gpupool.kernel.snapshots import leftovers, words
     from jupyter_gpupool.kernel.snapshots.session import this_session
 
+    found = leftovers.orphaned(path)
+    if found is None:
+        return
+    try:
+        session = this_session()
+    except GPUPoolError as error:  # it stays, for the next kernel to offer
+        tell(f"What the kernel of this notebook left behind cannot be restored yet: {error}")
+        return
+    session.offered = found.snapshot
     leftovers.remove(path)
-    this_session().offered = found.snapshot
     name = found.name or found.snapshot
     tell(words.offer(name, found.created_ms, found.total_bytes, found.restore_seconds))
+    _get_ready_after_this_cell(shell)
+
+
+def _get_ready_after_this_cell(shell: Any) -> None:
+    """Import what a restore needs once this cell has ended: it will probably be the next one."""
+
+    def ready(*_: Any) -> None:
+        from jupyter_gpupool.kernel.snapshots.engine import get_ready_soon
+
+        shell.events.unregister("post_run_cell", ready)
+        get_ready_soon()
+
+    shell.events.register("post_run_cell", ready)
 
 
 def follow_configured(shell: Any) -> None:

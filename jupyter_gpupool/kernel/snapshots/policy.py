@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from jupyter_gpupool.core.errors import InvalidValue
-from jupyter_gpupool.core.shares import format_duration, parse_duration
 
 #: The share of a kernel's time that saving may take, without another.
 SHARE = 0.05
@@ -64,6 +63,8 @@ class Policy:
         return not self.follows_cells and not self.before
 
     def __str__(self) -> str:
+        from jupyter_gpupool.core.shares import format_duration
+
         parts = [
             f"every {format_duration(self.every_seconds)}" if self.every_seconds is not None else "",
             f"after cells longer than {format_duration(self.after_seconds)}"
@@ -136,6 +137,8 @@ def _changed(policy: Policy, head: str, value: str) -> Policy:
 
 
 def _seconds(head: str, value: str) -> float:
+    from jupyter_gpupool.core.shares import parse_duration
+
     seconds = parse_duration(value)
     if seconds < SHORTEST_SECONDS:
         raise InvalidValue(f"“{head} {value}” is too often.", hint=f"At least {SHORTEST_SECONDS:g} s.")

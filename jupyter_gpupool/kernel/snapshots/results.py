@@ -1,6 +1,6 @@
 """What saving and restoring give back: values that a program can read, and a person.
 
-Rule of this module: plain values; showing one runs nothing and asks nobody.
+Rule of this module: plain values; showing one runs nothing, asks nobody, and imports what it needs then.
 """
 
 from __future__ import annotations
@@ -9,10 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, overload
 
-from jupyter_gpupool.kernel.render import Rendering
-from jupyter_gpupool.kernel.snapshots import show, words
-
 if TYPE_CHECKING:
+    from jupyter_gpupool.kernel.render import Rendering
     from jupyter_gpupool.state.looking import Difference as Compared
     from jupyter_gpupool.state.looking import Inspection
     from jupyter_gpupool.state.model import Finding, Manifest, Variable
@@ -77,6 +75,8 @@ class Saved(Shown):
 
     def rendering(self, *, whole: bool = False) -> Rendering:
         """Return how it is shown: its main points, or all of it."""
+        from jupyter_gpupool.kernel.snapshots import show, words
+
         more = f"`%gpupool snapshots inspect {self.name or self.id}`"
         return show.report(words.saved(self.manifest), self.findings, more, whole=whole)
 
@@ -113,6 +113,8 @@ class Restored(Shown):
 
     def rendering(self, *, whole: bool = False) -> Rendering:
         """Return how it is shown: its main points, or all of it."""
+        from jupyter_gpupool.kernel.snapshots import show, words
+
         head = words.restored(self.manifest, len(self.names), self.seconds)
         also = words.names_changed(self.report.removed, self.report.kept, whole=whole)
         notes = [*also, *words.again(self.findings), *self.report.warnings]
@@ -152,6 +154,8 @@ class SnapshotList(Shown, Sequence["Manifest"]):
 
     def rendering(self) -> Rendering:
         """Return them as a table."""
+        from jupyter_gpupool.kernel.snapshots import show
+
         shown = [it for it in self.manifests if self.automatic or not it.automatic]
         return show.listing(shown, hidden=len(self.manifests) - len(shown), damaged=self.damaged)
 
@@ -179,6 +183,8 @@ class Freed(Shown):
 
     def rendering(self) -> Rendering:
         """Return it as a sentence."""
+        from jupyter_gpupool.kernel.snapshots import show
+
         return show.collected(self.freed_bytes, self.forgotten, self.seconds, self.reason)
 
 
@@ -206,6 +212,8 @@ class Inside(Shown):
 
     def rendering(self) -> Rendering:
         """Return it as tables."""
+        from jupyter_gpupool.kernel.snapshots import show
+
         return show.inside(self.inspection)
 
 
@@ -242,4 +250,6 @@ class Difference(Shown):
 
     def rendering(self) -> Rendering:
         """Return it as a table."""
+        from jupyter_gpupool.kernel.snapshots import show
+
         return show.difference(self.first, self.second, self.difference)

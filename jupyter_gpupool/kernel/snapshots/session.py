@@ -7,17 +7,16 @@ to know of it is told afterwards, in a thread.
 
 from __future__ import annotations
 
-import contextvars
 import os
 import sys
-import threading
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from jupyter_gpupool.core.errors import GPUPoolError, InvalidValue
+from jupyter_gpupool.core.errors import InvalidValue
 from jupyter_gpupool.kernel.shell import running_shell
-from jupyter_gpupool.kernel.snapshots import engine, index, leftovers
+from jupyter_gpupool.kernel.snapshots import engine
+from jupyter_gpupool.kernel.snapshots.keeping import Keeper
 from jupyter_gpupool.kernel.snapshots.keys import pool_is_near
 from jupyter_gpupool.kernel.snapshots.memory import history
 from jupyter_gpupool.kernel.snapshots.meter import metered
@@ -25,7 +24,6 @@ from jupyter_gpupool.kernel.snapshots.policy import Before, Policy
 from jupyter_gpupool.kernel.snapshots.results import Restored, Saved
 from jupyter_gpupool.kernel.snapshots.settings import Settings, read
 from jupyter_gpupool.kernel.snapshots.where import Where, where
-from jupyter_gpupool.kernel.snapshots.words import restore_seconds
 
 if TYPE_CHECKING:
     from jupyter_gpupool.kernel.snapshots.autosave import Autosaver
@@ -58,8 +56,7 @@ class Session:
         self._looked = float("-inf")
         self._autosaver: Autosaver | None = None
         self._farewell: Farewell | None = None
-        self._telling: threading.Thread | None = None
-        self._lock = threading.Lock()
+        self.keeper = Keeper(self)
         #: Id of the snapshot that a kernel before this one left behind, once that was said.
         self.offered = ""
         #: Id of the newest snapshot of this kernel.
@@ -180,16 +177,20 @@ class Session:
                 cancel=meter.cancel,
                 **self.about(automatic=False),
             )
-        manifest = snapshot.manifest
-        if only is None and skip is None:
-            self.newest = manifest.id
+        whole = only is None and skip is None
+        if whole:
+            self.newest = snapshot.manifest.id
             if self._autosaver is not None:
                 self._autosaver.saved_by_hand()
-        self.after_save(manifest, whole=only is None and skip is None)
-        return Saved(manifest=manifest)
+        self.after_save(snapshot.manifest, whole=whole)
+        self.keeper.after_save()
+        return Saved(manifest=snapshot.manifest)
 
     def after_save(self, manifest: Manifest, *, whole: bool = True) -> None:
-        """Leave word of a snapshot for the next kernel, and tell the pool, in a thread."""
+        """Leave word of a snapshot for the next kernel."""
+        from jupyter_gpupool.kernel.snapshots import leftovers
+        from jupyter_gpupool.kernel.snapshots.words import restore_seconds
+
         notebook = self.where.notebook
         if whole and notebook:
             self.newest = manifest.id
@@ -206,31 +207,6 @@ class Session:
                     started=leftovers.started(self.pid),
                 ),
             )
-        self.tell_pool()
-
-    def tell_pool(self, *, wait_seconds: float = 0.0) -> None:
-        """Tell the pool which snapshots there are, in a thread; wait for that so long at most."""
-        if not pool_is_near():
-            return
-        thread = threading.Thread(
-            target=contextvars.Context().run,
-            args=(self._tell,),
-            name="jupyter_gpupool index",
-            daemon=True,
-        )
-        try:
-            thread.start()
-        except RuntimeError:  # the interpreter ends: what is not told is told by the next kernel
-            return
-        self._telling = thread
-        thread.join(wait_seconds)
-
-    def _tell(self) -> None:
-        with self._lock:
-            try:
-                index.tell(index.report(self.store.url, self.store.list(), leftovers.is_last))
-            except (GPUPoolError, OSError):
-                return  # it is told with the next save
 
     def _known_variables(self, names: Sequence[str]) -> None:
         """Refuse names that are no variables here."""
@@ -281,7 +257,7 @@ class Session:
                 cancel=meter.cancel,
             )
         self.offered = ""
-        self.tell_pool()  # what was left behind has been taken up
+        self.keeper.tell_pool()  # what was left behind has been taken up
         return Restored(manifest=snapshot.manifest, report=report)
 
     def latest(self) -> Manifest:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from jupyter_gpupool.core.shares import format_memory
 from jupyter_gpupool.kernel.render import Rendering, Table, sentence, tables
 from jupyter_gpupool.kernel.snapshots import words
 
@@ -79,8 +80,8 @@ def listing(
         (
             it.name or "–",
             words.when(it.created_ms, now),
-            words.size(it.total_bytes),
-            words.size(it.new_bytes),
+            format_memory(it.total_bytes),
+            format_memory(it.new_bytes),
             str(it.count),
             words.seconds(it.seconds),
             PurePath(it.notebook).name,
@@ -97,6 +98,7 @@ def listing(
 def inside(found: Inspection, *, now: float | None = None) -> Rendering:
     """Show what is in a snapshot; nothing of it is run."""
     manifest = found.manifest
+    total, new = format_memory(manifest.total_bytes), format_memory(manifest.new_bytes)
     facts = [
         ("name", manifest.name),
         ("id", manifest.id),
@@ -108,7 +110,10 @@ def inside(found: Inspection, *, now: float | None = None) -> Rendering:
         ("on", manifest.hostname),
         ("notebook", manifest.notebook),
         ("note", manifest.note),
-        ("size", f"{words.size(manifest.total_bytes)}, {words.size(manifest.new_bytes)} of it new then"),
+        (
+            "size",
+            f"{total}, {new} of it new then",
+        ),
         ("Python", f"{manifest.environment.python} on {manifest.environment.platform}"),
         ("packages", ", ".join(f"{name} {it}" for name, it in sorted(manifest.environment.packages.items()))),
         ("other here", "; ".join(found.differences)),
@@ -118,7 +123,7 @@ def inside(found: Inspection, *, now: float | None = None) -> Rendering:
     ]
     about = Table("Snapshot", ("what", "is"), [(name, text) for name, text in facts if text])
     rows = [
-        (it.name, it.type_name, _short(it.summary), words.size(it.nbytes) if it.nbytes else "")
+        (it.name, it.type_name, _short(it.summary), format_memory(it.nbytes) if it.nbytes else "")
         for it in found.variables
     ]
     held = Table("Variables", ("name", "type", "what", "size"), rows, "none")
@@ -137,23 +142,21 @@ def difference(first: Manifest, second: Manifest, found: Difference) -> Renderin
     rows += [(then.name, _what(then), _what(now)) for then, now in found.changed]
     title = f"From {words.called(first)} to {words.called(second)}"
     header = ("variable", words.when(first.created_ms), words.when(second.created_ms))
-    same = f"{words.variables(len(found.same))} the same."
+    same = f"{words.counted(len(found.same), 'variable')} the same."
     return tables([Table(title, header, sorted(rows), "no variable differs")], [same])
 
 
 def _what(it: Variable) -> str:
-    parts = (it.type_name, _short(it.summary), words.size(it.nbytes) if it.nbytes else "")
+    parts = (it.type_name, _short(it.summary), format_memory(it.nbytes) if it.nbytes else "")
     return ", ".join(part for part in parts if part)
 
 
 def collected(freed_bytes: int, forgotten: int, took_seconds: float, reason: str = "") -> Rendering:
     """Say what was removed from a store."""
-    freed = f"Freed {words.size(freed_bytes)}" if freed_bytes else "There was nothing to free"
+    freed = f"Freed {format_memory(freed_bytes)}" if freed_bytes else "There was nothing to free"
     parts = [f"{freed} ({words.seconds(took_seconds)})."]
     if forgotten:
-        parts.append(
-            f"{forgotten} old automatic {'snapshot' if forgotten == 1 else 'snapshots'} went with it."
-        )
+        parts.append(f"{words.counted(forgotten, 'old automatic snapshot')} went with it.")
     return sentence(" ".join([*parts, reason]).strip())
 
 

@@ -15,6 +15,8 @@ from typing import Any
 from jupyter_gpupool.protocol import names
 from jupyter_gpupool.protocol.tokens import read_claim
 
+#: In the data directory: what kernels left behind.
+LEFT_FOLDER = "left"
 _CONNECTION = re.compile(r"kernel-(.+)\.json")
 
 
@@ -47,6 +49,15 @@ def notebook(shell: Any | None) -> str:
     if session := os.environ.get("JPY_SESSION_NAME"):
         return session
     return str(getattr(shell, "user_ns", {}).get("__vsc_ipynb_file__", ""))
+
+
+def left_file(path: str) -> Path:
+    """Return the file that says what a notebook's kernel left behind, whether it is there or not."""
+    import hashlib
+
+    from jupyter_gpupool.protocol.paths import data_dir
+
+    return data_dir() / LEFT_FOLDER / f"{hashlib.sha256(path.encode()).hexdigest()[:32]}.json"
 
 
 def _kernel_id(shell: Any | None) -> str:

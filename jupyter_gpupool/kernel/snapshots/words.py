@@ -32,11 +32,6 @@ KINDS = {
 }
 
 
-def size(nbytes: int) -> str:
-    """Write a number of bytes: "1.2 GiB", "340 B"."""
-    return f"{nbytes} B" if nbytes < 1024 else format_memory(nbytes)
-
-
 def seconds(value: float) -> str:
     """Write how long something took: "0.04 s", "2.3 s", "3 min"."""
     if value < 0.095:
@@ -44,9 +39,9 @@ def seconds(value: float) -> str:
     return f"{value:.1f} s" if value < 9.95 else format_duration(value)
 
 
-def variables(count: int) -> str:
-    """Write a number of variables."""
-    return f"{count} variable" + ("" if count == 1 else "s")
+def counted(count: int, what: str) -> str:
+    """Write "1 variable" or "3 variables"."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def when(created_ms: int, now_seconds: float | None = None) -> str:
@@ -72,16 +67,16 @@ def restore_seconds(total_bytes: int, rate: float = RESTORE_BYTES_PER_SECOND) ->
 
 def saved(manifest: Manifest) -> str:
     """Say what was saved, in one sentence."""
-    new = "nothing new" if not manifest.new_bytes else f"{size(manifest.new_bytes)} new"
+    new = "nothing new" if not manifest.new_bytes else f"{format_memory(manifest.new_bytes)} new"
     took = seconds(manifest.seconds)
-    held = f"{variables(manifest.count)}, {size(manifest.total_bytes)} ({new})"
+    held = f"{counted(manifest.count, 'variable')}, {format_memory(manifest.total_bytes)} ({new})"
     return f"Saved {called(manifest)}: {held}, {took}."
 
 
 def restored(manifest: Manifest, count: int, took_seconds: float) -> str:
     """Say what was restored, in one sentence."""
     of = f" of {when(manifest.created_ms)}" if manifest.name else ""
-    done = f"{variables(count)}, {size(manifest.total_bytes)}, {seconds(took_seconds)}"
+    done = f"{counted(count, 'variable')}, {format_memory(manifest.total_bytes)}, {seconds(took_seconds)}"
     return f"Restored {called(manifest)}{of}: {done}."
 
 
@@ -119,10 +114,7 @@ def main_points(findings: Sequence[Finding], more: str) -> list[str]:
             counts.append(f"{len(found) - SAID} more {KINDS[kind][1]}")
     secrets = [it.path or it.variable for it in of_kind(findings, "left_out") if _secret(it)]
     if secrets:
-        listed = ", ".join(secrets[:SAID]) + (
-            f" and {len(secrets) - SAID} more" if len(secrets) > SAID else ""
-        )
-        lines.append(f"Left out, because the names look like secrets: {listed}.")
+        lines.append(f"Left out, because the names look like secrets: {_listed(secrets, SAID)}.")
     rest = [it for it in of_kind(findings, "left_out") if not _secret(it)]
     counts += [
         f"{len(found)} {KINDS[kind][1]}"
@@ -147,13 +139,12 @@ def names_changed(removed: Sequence[str], kept: Sequence[str], *, whole: bool = 
         ("Removed, because made since: ", removed),
         ("Kept as they are, because the snapshot has no value for them: ", kept),
     )
-    return [f"{head}{_listed(names, whole=whole)}." for head, names in found if names]
+    return [f"{head}{_listed(names, len(names) if whole else 2 * SAID)}." for head, names in found if names]
 
 
-def _listed(names: Sequence[str], *, whole: bool) -> str:
-    if whole or len(names) <= 2 * SAID:
-        return ", ".join(names)
-    return f"{', '.join(names[: 2 * SAID])} and {len(names) - 2 * SAID} more"
+def _listed(names: Sequence[str], most: int) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def _secret(found: Finding) -> bool:
@@ -165,5 +156,5 @@ def offer(name: str, created_ms: int, total_bytes: int, took_seconds: float, now
     about = format_duration(max(1.0, took_seconds))
     return (
         f"The kernel that this notebook had before is gone. `%gpupool restore {name}` brings back its state "
-        f"of {when(created_ms, now)} ({size(total_bytes)}, about {about})."
+        f"of {when(created_ms, now)} ({format_memory(total_bytes)}, about {about})."
     )

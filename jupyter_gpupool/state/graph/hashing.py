@@ -7,10 +7,12 @@ as keys is made empty, and filled when every object is whole.
 from __future__ import annotations
 
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jupyter_gpupool.state.graph import lost
-from jupyter_gpupool.state.recipes.registry import Reduced
+
+if TYPE_CHECKING:
+    from jupyter_gpupool.state.recipes.registry import Reduced
 
 _ATOMS = frozenset({bool, int, float, complex, str, bytes, type(None)})
 

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from jupyter_gpupool.state.graph import known, lost
-from jupyter_gpupool.state.graph.code import modules
 from jupyter_gpupool.state.graph.naming import reason_of, type_name_of
-from jupyter_gpupool.state.graph.pickler import Remark
+from jupyter_gpupool.state.graph.remarks import Remark
 from jupyter_gpupool.state.model import FindingKind
 
 if TYPE_CHECKING:
@@ -96,7 +95,9 @@ class Restore:
             path = self.origins.get(module.partition(".")[0])
             if path is None or error.name != module.partition(".")[0] or not Path(path).exists():
                 raise
-            modules.load_module(str(error.name), path, keep=True)
+            from jupyter_gpupool.state.graph.code.modules import load_module
+
+            load_module(str(error.name), path, keep=True)
             return known.named(module, name)
 
     def lost(self, type_name: str, reason: str, hint: str = "") -> Any:

@@ -10,7 +10,6 @@ import platform
 import sys
 from collections.abc import Iterable
 from functools import cache
-from importlib import metadata
 
 from jupyter_gpupool.state.errors import IncompatibleSnapshot
 from jupyter_gpupool.state.model import FORMAT, Environment, Manifest
@@ -18,6 +17,8 @@ from jupyter_gpupool.state.model import FORMAT, Environment, Manifest
 
 @cache
 def _distributions() -> dict[str, list[str]]:
+    from importlib import metadata
+
     found: dict[str, list[str]] = {}
     for module, names in metadata.packages_distributions().items():
         found[module] = sorted(set(names))
@@ -26,6 +27,8 @@ def _distributions() -> dict[str, list[str]]:
 
 @cache
 def _version(distribution: str) -> str | None:
+    from importlib import metadata
+
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
@@ -70,11 +73,11 @@ def installed(module: str) -> str | None:
     own = getattr(sys.modules.get(module), "__version__", None)
     if isinstance(own, str):
         return str(own)
-    for distribution in (module, *_distributions().get(module, ())):
-        version = _version(distribution)
-        if version is not None:
-            return version
-    return None
+    found = _version(module)
+    if found is not None:
+        return found
+    versions_of = (_version(distribution) for distribution in _distributions().get(module, ()))
+    return next((version for version in versions_of if version is not None), None)
 
 
 def check(manifest: Manifest) -> list[str]:

@@ -89,6 +89,7 @@ def history_of_shell(namespace: dict[str, Any]) -> History | None:
         inputs=inputs,
         outputs=namespace["Out"],
         names=namespace,
+        hidden=shell.user_ns_hidden,
         latest=shell.displayhook,
         count=lambda: int(shell.execution_count),
         set_count=lambda number: setattr(shell, "execution_count", number),

@@ -14,7 +14,7 @@ from typing import Any
 
 from jupyter_gpupool.state.graph import lost
 from jupyter_gpupool.state.graph.naming import name_of, type_name_of
-from jupyter_gpupool.state.graph.pickler import Remark
+from jupyter_gpupool.state.graph.remarks import Remark
 from jupyter_gpupool.state.model import Finding
 
 #: So many values are looked at for one report.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_gpupool.state.graph import hashing, known, lost
 from jupyter_gpupool.state.graph.naming import name_of, reason_of, type_name_of
+from jupyter_gpupool.state.graph.remarks import Remark
 from jupyter_gpupool.state.graph.usual import (
     Singletons,
     guarded,
@@ -55,15 +56,6 @@ class Deep(Exception):
 
 class TooDeep:
     """Stands for a variable that is deeper than any stack."""
-
-
-class Remark:
-    """Something to be reported of a value; where it is, is looked for when the dump has ended."""
-
-    __slots__ = ("hint", "kind", "reason", "value", "variable")
-
-    def __init__(self, value: Any, kind: FindingKind, reason: str, hint: str, variable: str) -> None:
-        self.value, self.kind, self.reason, self.hint, self.variable = value, kind, reason, hint, variable
 
 
 class _Plain(pickle.Pickler):

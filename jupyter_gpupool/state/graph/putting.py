@@ -12,10 +12,11 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from jupyter_gpupool.state.graph import hashing, lost, names, paths
+from jupyter_gpupool.state.graph import hashing, lost, names
 from jupyter_gpupool.state.graph.loader import Readable, Restore
 from jupyter_gpupool.state.graph.loading import LOADING
 from jupyter_gpupool.state.graph.naming import reason_of
+from jupyter_gpupool.state.graph.remarks import Remark
 from jupyter_gpupool.state.graph.undo import Undo, change
 from jupyter_gpupool.state.memory.regions import Regions
 from jupyter_gpupool.state.model import Details, Finding, FindingKind
@@ -141,7 +142,7 @@ class Putting:
         wish, live = self._wish, self._wish.namespace
         every = [variable.name for variable in self._details.variables]
         values = {name: live[wish.prefix + name] for name in every if wish.prefix + name in live}
-        found = paths.findings(self._restore.remarks, values, list(values)) + self._found
+        found = _located(self._restore.remarks, values) + self._found
         return [one for one in found if wish.only is None or one.variable in wish.only]
 
     def _load(self) -> dict[str, Any]:
@@ -190,6 +191,15 @@ class Putting:
         change(live, final)
         done.names = [name for name in wanted if name not in done.kept]
         return done
+
+
+def _located(remarks: list[Remark], values: dict[str, Any]) -> list[Finding]:
+    """Say where the values are that there are remarks about."""
+    if not remarks:
+        return []
+    from jupyter_gpupool.state.graph import paths
+
+    return paths.findings(remarks, values, list(values))
 
 
 def _apart() -> dict[str, Any]:

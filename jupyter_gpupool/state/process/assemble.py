@@ -11,6 +11,7 @@ from jupyter_gpupool.state.process import (
     cautions,
     chance,
     conversions,
+    drawing,
     environment,
     figures,
     history,
@@ -37,6 +38,7 @@ def sections(
     found = [environment.section(patterns), whereabouts.DIRECTORY, whereabouts.PATH]
     found += [
         chance.SECTION,
+        drawing.SECTION,  # it sets options, so that theirs come after it
         options.SECTION,
         cautions.SECTION,
         logs.SECTION,

@@ -27,6 +27,8 @@ class History:
         ``Out``.
     names : dict
         The namespace: it has ``_``, ``__``, ``_i``, ``_1``, ….
+    hidden : dict
+        What IPython put into the namespace itself: it goes on with ``_`` only while that is still there.
     latest : object
         What else holds ``_``, ``__`` and ``___`` as attributes: the shell's display hook.
     count : callable
@@ -40,6 +42,7 @@ class History:
     names: dict[str, Any]
     count: Callable[[], int]
     set_count: Callable[[int], object]
+    hidden: dict[str, Any] = field(default_factory=dict)
     latest: Any = field(default=None)
 
 
@@ -51,10 +54,12 @@ def _hidden(history: History) -> list[str]:
 
 
 def _state(history: History) -> dict[str, Any]:
+    names = {name: history.names[name] for name in _hidden(history)}
     return {
         "inputs": {name: list(lines) for name, lines in history.inputs.items()},
         "outputs": dict(history.outputs),
-        "names": {name: history.names[name] for name in _hidden(history)},
+        "names": names,
+        "shells": [name for name, value in names.items() if history.hidden.get(name) is value],
         "latest": {name: getattr(history.latest, name) for name in _UNDERS if hasattr(history.latest, name)},
         "count": history.count(),
     }
@@ -63,12 +68,16 @@ def _state(history: History) -> dict[str, Any]:
 def _assign(history: History, state: dict[str, Any]) -> None:
     for name in _hidden(history):
         del history.names[name]
+        history.hidden.pop(name, None)
     for name, lines in state["inputs"].items():
         if name in history.inputs:
             history.inputs[name][:] = lines
     history.outputs.clear()
     history.outputs.update(state["outputs"])
-    history.names.update(state["names"])
+    names = state["names"]
+    history.names.update(names)
+    shells = state.get("shells", names)  # snapshots from before that was saved do not say
+    history.hidden.update({name: names[name] for name in shells if name in names})
     if history.latest is not None:
         for name, value in state["latest"].items():
             setattr(history.latest, name, value)

@@ -26,8 +26,6 @@ from jupyter_gpupool.state.store.reader import Reader
 from jupyter_gpupool.state.store.rewriting import rewrite
 from jupyter_gpupool.state.store.shelf import CONDEMNED, SNAPSHOT_ENDING, SNAPSHOTS, Shelf
 
-#: So long others may finish writing before collecting gives up, seconds.
-WAIT_SECONDS = 10.0
 #: Less than this that nobody needs in a pack is left there.
 WORTH_BYTES = 256 * 1024
 
@@ -55,7 +53,7 @@ class Collected:
     seconds: float = field(default=0.0)
 
 
-def collect(shelf: Shelf, *, wait_seconds: float = WAIT_SECONDS) -> Collected:
+def collect(shelf: Shelf, *, wait_seconds: float) -> Collected:
     """Give back what no snapshot of an owner needs."""
     done, start = Collected(), time.perf_counter()
     with shelf.files.lock(shared=False, wait_seconds=wait_seconds) as held:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 from jupyter_gpupool.core.errors import InvalidValue
+from jupyter_gpupool.state.errors import NoSuchSnapshot
 
 #: Longest name, in characters.
 MAX_NAME = 200
@@ -23,6 +25,18 @@ def is_id(text: str) -> bool:
 def tidied(name: str) -> str:
     """Return a name in the one form that names are compared in."""
     return unicodedata.normalize("NFC", name).strip()
+
+
+def no_such(which: str, known: Sequence[str]) -> NoSuchSnapshot:
+    """Return the error that says that there is no snapshot of a name, with those that are near."""
+    import difflib
+
+    names = list(dict.fromkeys(known))
+    near = difflib.get_close_matches(which, names, n=3) or names[:3]
+    if not near:
+        return NoSuchSnapshot(f"There is no snapshot {which!r}: none was saved yet.")
+    listed = ", ".join(repr(name) for name in near)
+    return NoSuchSnapshot(f"There is no snapshot {which!r}.", hint=f"There is {listed}.")
 
 
 def checked_name(name: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from jupyter_gpupool.core.errors import InvalidValue
-from jupyter_gpupool.protocol.paths import data_dir, os_user
+from jupyter_gpupool.protocol.paths import data_dir, is_local, os_user
 from jupyter_gpupool.state.errors import StoreUnavailable
 from jupyter_gpupool.state.store.files import Files
 from jupyter_gpupool.state.store.keys import KEY_BYTES, check, own_key
@@ -23,7 +23,6 @@ from jupyter_gpupool.state.store.store import Store
 #: In the data directory: the store that is used when none is named, and its owner's key.
 SNAPSHOTS_FOLDER = "snapshots"
 KEY_FILE = "snapshots.key"
-_LOCAL = {"", "file", "local"}
 
 
 def open_store(
@@ -85,7 +84,7 @@ def _files(url: str, owner: str, options: dict[str, Any]) -> Files:
     if not url:
         return LocalFiles(data_dir() / SNAPSHOTS_FOLDER / folder)
     scheme = urlsplit(url).scheme
-    if scheme in _LOCAL:
+    if is_local(url):
         path = url.removeprefix(f"{scheme}://") if scheme else url
         return LocalFiles(Path(path).expanduser().absolute() / folder)
     return _remote(url, scheme, folder, options)

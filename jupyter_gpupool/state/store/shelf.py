@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 from jupyter_gpupool.state.store.catalogue import Catalogue
 from jupyter_gpupool.state.store.files import Files
 from jupyter_gpupool.state.store.index import Index
-from jupyter_gpupool.state.store.squeezing import FIRST_GUESS
 
 SNAPSHOTS = "snapshots"
 SNAPSHOT_ENDING = ".snapshot"
 #: Where packs are named that will be deleted, on stores that cannot be locked.
 CONDEMNED = "condemned"
+#: What a disk is taken to write before it was measured, bytes a second.
+FIRST_GUESS = 1.0e9
 #: So many chunks are remembered by what they hashed to; a chunk takes about 200 bytes of memory.
 SEEN_CHUNKS = 500_000
 

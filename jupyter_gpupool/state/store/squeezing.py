@@ -11,6 +11,8 @@ import time
 
 import zstandard
 
+from jupyter_gpupool.state.store.shelf import FIRST_GUESS
+
 #: Level of Zstandard for large buffers: its speed is near a disk's.
 FAST_LEVEL = 1
 #: Level for small things, where time does not count.
@@ -22,8 +24,6 @@ WORTH = 0.85
 #: Where it shrinks to less than this, compressing may take as long as writing it raw.
 SLIVER = 0.25
 SAMPLE_BYTES = 32 * 1024
-#: What a disk is taken to write before it was measured, bytes a second.
-FIRST_GUESS = 1.0e9
 
 
 class Squeezer:

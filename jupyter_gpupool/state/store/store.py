@@ -1,35 +1,41 @@
 """An owner's snapshots: the door to this package.
 
-Rule of this module: a name stands for the newest snapshot that has it, an id for exactly one.
+Rules of this module: a name stands for the newest snapshot that has it, an id for exactly one; what only
+one of the methods needs is imported by that one, for a restore waits for every import.
 """
 
 from __future__ import annotations
 
-import difflib
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from jupyter_gpupool.state.errors import NoSuchSnapshot, StateError, StoreUnavailable
 from jupyter_gpupool.state.model import Manifest
-from jupyter_gpupool.state.store.collecting import WAIT_SECONDS, Collected, collect
 from jupyter_gpupool.state.store.files import Files, Held
 from jupyter_gpupool.state.store.formats import open_manifest, require_trust
 from jupyter_gpupool.state.store.index import PACK_ENDING, PACKS
-from jupyter_gpupool.state.store.names import is_id, tidied
+from jupyter_gpupool.state.store.names import is_id, no_such, tidied
 from jupyter_gpupool.state.store.reader import Reader
-from jupyter_gpupool.state.store.retention import Retention, outlived, too_large
 from jupyter_gpupool.state.store.shelf import SNAPSHOT_ENDING, SNAPSHOTS, Shelf, snapshot_path
-from jupyter_gpupool.state.store.verifying import Damage, chunks_of, verify
-from jupyter_gpupool.state.store.writer import WriteOptions, Writer
+
+if TYPE_CHECKING:
+    from jupyter_gpupool.state.store.collecting import Collected
+    from jupyter_gpupool.state.store.retention import Retention
+    from jupyter_gpupool.state.store.verifying import Damage
+    from jupyter_gpupool.state.store.writer import Writer
+    from jupyter_gpupool.state.store.writing import WriteOptions
 
 #: So long a save waits for a collection to end, seconds.
 BEGIN_SECONDS = 60.0
+#: So long a collection waits for saves to end, seconds.
+COLLECT_SECONDS = 10.0
 
 #: `Store.list` is a method, so lists have other names below it.
 Manifests = list[Manifest]
-Damages = list[Damage]
+Damages = list["Damage"]
 _Read = list[tuple[Manifest, bool]]
 
 
@@ -96,6 +102,9 @@ class Store:
         StoreUnavailable
             If the store cannot be written to.
         """
+        from jupyter_gpupool.state.store.writer import Writer
+        from jupyter_gpupool.state.store.writing import WriteOptions
+
         with ExitStack() as stack:
             held = stack.enter_context(self._shelf.files.lock(shared=True, wait_seconds=BEGIN_SECONDS))
             if held is Held.BUSY:
@@ -178,6 +187,9 @@ class Store:
 
     def retain(self, rule: Retention, *, now_seconds: float | None = None) -> Manifests:
         """Forget what a rule lets go, and return it; `gc` gives the bytes back."""
+        from jupyter_gpupool.state.store.retention import outlived, too_large
+        from jupyter_gpupool.state.store.verifying import chunks_of
+
         manifests = self.list()
         gone = outlived(manifests, rule, time.time() if now_seconds is None else now_seconds)
         if rule.bytes is not None:
@@ -187,8 +199,10 @@ class Store:
         self._forget(gone)
         return gone
 
-    def gc(self, *, wait_seconds: float = WAIT_SECONDS) -> Collected:
+    def gc(self, *, wait_seconds: float = COLLECT_SECONDS) -> Collected:
         """Give back what no snapshot needs any more, safely beside others that write."""
+        from jupyter_gpupool.state.store.collecting import collect
+
         return collect(self._shelf, wait_seconds=wait_seconds)
 
     def usage(self) -> Usage:
@@ -224,6 +238,8 @@ class Store:
         list of Damage
             What is wrong, by snapshot; empty when everything is as it was written.
         """
+        from jupyter_gpupool.state.store.verifying import Damage, verify
+
         readable, damaged = self._manifests(fresh=True)
         chosen = [self.find(which)] if which else [manifest for manifest, _ in readable]
         found = [
@@ -272,17 +288,8 @@ class Store:
         starting = [each for each in readable if len(which) >= 8 and each[0].id.startswith(which)]
         if len(starting) == 1:
             return starting[0]
-        raise _no_such(which, [manifest for manifest, _ in readable])
+        raise no_such(which, [manifest.name or manifest.id for manifest, _ in readable])
 
 
 def _same_name(which: str, manifest: Manifest) -> bool:
     return bool(manifest.name) and not is_id(which) and tidied(which) == manifest.name
-
-
-def _no_such(which: str, manifests: Sequence[Manifest]) -> NoSuchSnapshot:
-    names = list(dict.fromkeys(manifest.name or manifest.id for manifest in manifests))
-    near = difflib.get_close_matches(which, names, n=3) or names[:3]
-    if not near:
-        return NoSuchSnapshot(f"There is no snapshot {which!r}: none was saved yet.")
-    listed = ", ".join(repr(name) for name in near)
-    return NoSuchSnapshot(f"There is no snapshot {which!r}.", hint=f"There is {listed}.")

@@ -261,7 +261,7 @@ def test_progress_is_shown_after_a_second_and_not_too_often() -> None:
         def close(self) -> None:
             shown.append("closed")
 
-    meter = Meter("Saving", Line(), clock=lambda: now[0])
+    meter = Meter("Saving", Line, clock=lambda: now[0])
     for now[0], done in ((0.5, 100), (1.2, 2**30), (1.3, 2**30), (2.0, 2 * 2**30)):
         meter.progress(done, 4 * 2**30)
     assert shown == ["Saving: 1.0 GiB of 4.0 GiB, 853.3 MiB/s", "Saving: 2.0 GiB of 4.0 GiB, 1.0 GiB/s"]

@@ -24,7 +24,7 @@ groups:
     deserved: {cuda: 4}
   - name: course
     parent: teaching
-    limits: {compute: 6, memory: 320GiB, hours_per_week: 500}
+    limits: {compute: 6, memory: 320GiB, hours_per_week: 500, cpus: 64, memory_host: 512GiB}
     priorities: [low, normal]
     pins: 0
     each: {limits: {compute: {cuda: 0.5}, hours_per_week: 20}}
@@ -54,6 +54,8 @@ def test_a_file_says_what_owners_and_groups_may_have(tmp_path: Path) -> None:
     assert course.rules.limits.compute_milli == Amount.each(6000)
     assert course.rules.limits.memory_bytes == Amount.each(320 * 2**30)
     assert course.rules.limits.week_milli_ms == Amount.each(500 * HOUR)
+    assert course.rules.limits.host_cpu_milli == 64_000
+    assert course.rules.limits.host_memory_bytes == 512 * 2**30
     assert [name for name, _ in quotas.chain("ann")] == ["", "course", "teaching"]
     assert quotas.rules_of("ann").limits.compute_milli.of(DeviceKind.CUDA) == 500
     assert quotas.rules_of("ann").limits.compute_milli.of(DeviceKind.CPU) is None

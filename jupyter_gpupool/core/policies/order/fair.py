@@ -10,12 +10,14 @@ Rule of this module: every criterion is coarse, so that the next one has a say a
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from math import inf
 
+from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.core.leases import Lease
-from jupyter_gpupool.core.policies.order import Part, Standing
-from jupyter_gpupool.core.policies.order.classes import rank
+from jupyter_gpupool.core.policies.order import Standing
+from jupyter_gpupool.core.policies.order.classes import RANKS, rank
 
 #: Shares are compared in so many parts, and beyond so many fair shares all are alike.
 _PARTS, _MOST = 4, 64
@@ -28,7 +30,8 @@ _NOBODY = Standing()
 
 #: What is the same for all requests of one owner and kind: fullness, usage and level.
 _Alike = tuple[tuple[tuple[int, int], ...], int, int]
-_Key = tuple[float, tuple[tuple[int, int], ...], int, int, int, int, str]
+#: What decides, one after the other; ids are unique, so that no two leases are ever compared.
+_Key = tuple[float, tuple[tuple[int, int], ...], int, int, int, int, str, Lease]
 
 
 def fair(waiting: Sequence[Lease], now_ms: int, standings: Mapping[str, Standing]) -> Sequence[Lease]:
@@ -48,9 +51,9 @@ def fair(waiting: Sequence[Lease], now_ms: int, standings: Mapping[str, Standing
     sequence of Lease
         All of them, first to be considered first.
     """
-    alike: dict[tuple[str, object], tuple[Standing, _Alike]] = {}
-
-    def key(lease: Lease) -> _Key:
+    alike: dict[tuple[str, DeviceKind | None], tuple[Standing, _Alike]] = {}
+    keyed: list[_Key] = []
+    for lease in waiting:  # with many requests most of a decision is spent here: no call that can be spared
         want = lease.want
         whose = (lease.owner, want.kind)
         found = alike.get(whose)
@@ -58,11 +61,11 @@ def fair(waiting: Sequence[Lease], now_ms: int, standings: Mapping[str, Standing
             standing = standings.get(lease.owner, _NOBODY).of_kind(want.kind)
             found = alike[whose] = (standing, (_fullness(standing), _usage(standing), _level(standing)))
         standing, (fullness, usage, level) = found
-        urgency = -rank(want.priority, standing.urgent_ms)
-        aged = _aged(lease, now_ms, standing)
-        return aged, fullness, urgency, usage, level, lease.requested_ms, lease.id
-
-    return sorted(waiting, key=key)
+        urgency = -rank(want.priority, standing.urgent_ms) if standing.urgent_ms else -RANKS[want.priority]
+        aged = _aged(lease, now_ms, standing) if lease.id == standing.oldest else inf
+        keyed.append((aged, fullness, urgency, usage, level, lease.requested_ms, lease.id, lease))
+    keyed.sort()
+    return [it[-1] for it in keyed]
 
 
 def _aged(lease: Lease, now_ms: int, standing: Standing) -> float:
@@ -74,14 +77,13 @@ def _aged(lease: Lease, now_ms: int, standing: Standing) -> float:
 
 def _fullness(standing: Standing) -> tuple[tuple[int, int], ...]:
     """Say, from the outermost group to the owner, who is below what they deserve, and how full they are."""
-    own = Part(standing.held_milli, standing.deserved_milli, standing.fair_milli)
+    own = _part(standing.held_milli, standing.deserved_milli, standing.fair_milli)
     if not standing.above:
-        return (_part(own),)
-    return tuple([_part(it) for it in (*standing.above, own)])
+        return (own,)
+    return (*[_part(*it) for it in standing.above], own)
 
 
-def _part(part: Part) -> tuple[int, int]:
-    held, deserved, fair_milli = part
+def _part(held: int, deserved: int, fair_milli: int) -> tuple[int, int]:
     if held < deserved:
         return 0, held * _PARTS // deserved
     if not held:
@@ -96,4 +98,4 @@ def _usage(standing: Standing) -> int:
 
 
 def _level(standing: Standing) -> int:
-    return sum(standing.attained_milli_ms >= it for it in _LEVELS_MILLI_MS)
+    return bisect_right(_LEVELS_MILLI_MS, standing.attained_milli_ms)

@@ -270,6 +270,7 @@ def test_what_was_typed_and_what_came_out_is_put_into_the_shells_own_lists(desk:
                 inputs={"In": lines},
                 outputs=outputs,
                 names=names,
+                hidden={"_": names["_"]},
                 latest=held,
                 count=lambda: held.count,
                 set_count=lambda number: setattr(held, "count", number),
@@ -284,5 +285,7 @@ def test_what_was_typed_and_what_came_out_is_put_into_the_shells_own_lists(desk:
     undo = desk.put(history.section(fresh), value)
     assert (lines, outputs, held.count, held._) == (["", "41 + 1"], {1: 42}, 2, 42)
     assert fresh.names["_1"] == 42
+    assert fresh.hidden == {"_": 42}
     undo()
     assert (lines, outputs, held.count, held._) == ([""], {}, 1, None)
+    assert fresh.hidden == {"_": None}

@@ -1,0 +1,111 @@
+"""What is done after saving: the pool is told, old automatic snapshots go, and their bytes are given back.
+
+Rules of this module: nobody waits for it, it happens in a thread; bytes are given back seldom, and never
+while somebody else writes to the store. What cannot be done now is owed, and done after a later save.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from jupyter_gpupool.core.errors import GPUPoolError
+from jupyter_gpupool.kernel.snapshots.keys import pool_is_near
+
+if TYPE_CHECKING:
+    from jupyter_gpupool.kernel.snapshots.session import Session
+
+#: After the start of a kernel bytes are given back no sooner than this, seconds.
+FIRST_SECONDS = 60.0
+#: Time between two collections of what no snapshot needs any more, seconds.
+COLLECT_SECONDS = 600.0
+
+
+class Keeper:
+    """Keeps a session's store tidy, and the pool informed of it.
+
+    Parameters
+    ----------
+    session : Session
+        Whose snapshots they are.
+    clock : callable
+        Seconds of a clock that never goes back.
+    """
+
+    def __init__(self, session: Session, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._session, self._clock = session, clock
+        self._telling, self._tidying = threading.Lock(), threading.Lock()
+        self._due_at = clock() + FIRST_SECONDS
+        self._owed = True  # what kernels before this one owed, nobody knows
+
+    def owe(self) -> None:
+        """Note that there may be bytes which no snapshot needs."""
+        self._owed = True
+
+    def tidy(self) -> bool:
+        """Let old automatic snapshots go, and give back what nobody needs, if it is time for that.
+
+        Returns
+        -------
+        bool
+            Whether any snapshot has gone.
+
+        Raises
+        ------
+        GPUPoolError, OSError
+            If the store cannot be used.
+        """
+        with self._tidying:
+            store = self._session.store
+            gone = store.retain(self._session.retention())
+            self._owed = self._owed or bool(gone)
+            if self._owed and self._clock() >= self._due_at:
+                done = store.gc(wait_seconds=0.0)
+                self._owed = bool(done.reason)
+                self._due_at = self._clock() + (FIRST_SECONDS if self._owed else COLLECT_SECONDS)
+            return bool(gone)
+
+    def after_save(self) -> None:
+        """Tell the pool, and tidy up, in a thread."""
+        _in_a_thread(self._after_save, "jupyter_gpupool keeper")
+
+    def tell_pool(self, *, wait_seconds: float = 0.0) -> None:
+        """Tell the pool which snapshots there are, in a thread; wait for that so long at most."""
+        if pool_is_near():
+            thread = _in_a_thread(self._tell, "jupyter_gpupool index")
+            if thread is not None:
+                thread.join(wait_seconds)
+
+    def _after_save(self) -> None:
+        self._tell()
+        try:
+            gone = self.tidy()
+        except (GPUPoolError, OSError):
+            return  # whatever it is, the next save meets it too, and says so
+        if gone:
+            self._tell()
+
+    def _tell(self) -> None:
+        from jupyter_gpupool.kernel.snapshots import index, leftovers
+
+        if not pool_is_near():
+            return
+        with self._telling:
+            try:
+                store = self._session.store
+                index.tell(index.report(store.url, store.list(), leftovers.is_last))
+            except (GPUPoolError, OSError):
+                return  # it is told with the next save
+
+
+def _in_a_thread(work: Callable[[], None], name: str) -> threading.Thread | None:
+    """Begin work in a thread that keeps no kernel from ending; None where none can be started any more."""
+    thread = threading.Thread(target=contextvars.Context().run, args=(work,), name=name, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # the interpreter ends: the next kernel does it
+        return None
+    return thread
