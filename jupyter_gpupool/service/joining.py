@@ -36,8 +36,9 @@ from jupyter_gpupool.protocol.join import (
     mismatch,
     read_token,
 )
+from jupyter_gpupool.protocol.paths import write_private
 from jupyter_gpupool.service import http
-from jupyter_gpupool.service.lifecycle import CannotListen, write_private
+from jupyter_gpupool.service.lifecycle import CannotListen
 from jupyter_gpupool.service.settings import ServiceSettings
 from jupyter_gpupool.service.web import Message, Receive
 
