@@ -168,8 +168,21 @@ class ControlPlane:
                 answer = await self._scheduler.rpc(address).gpupool_orders(data=codec.encode(list(orders)))
         except (OSError, TimeoutError) as error:
             raise AgentAway(f"The agent of node {node_id} does not answer.") from error
-        if answer != TAKEN:
+        if isinstance(answer, bytes):
+            await self._take_answer(node_id, address, answer)
+        elif answer != TAKEN:
             raise AgentAway(f"The agent of node {node_id} does not take orders ({answer}).")
+
+    async def _take_answer(self, node_id: str, worker: str, data: bytes) -> None:
+        """Take reports that came with the answer to orders; of a connection that is over they are dropped."""
+        try:
+            reports = codec.decode_reports(data)
+        except codec.BadMessage as error:
+            logger.warning("The agent of node %s answered what cannot be read: %s", node_id, error)
+            return
+        async with self._turn(node_id):
+            if self._nodes.get(worker) == node_id:
+                await self._hand_on(node_id, reports)
 
     async def _take(self, *, worker: str, data: bytes, peer: Peer) -> str:
         """Take reports from the agent behind ``worker``; never raises, since Dask would send a pickle."""

@@ -169,7 +169,15 @@ class HolderDesk:
         """Take limits away and report it, at once or after what is going on; also when there are none."""
         if order.lease_id in self._attaching:
             self._attaching[order.lease_id] = True
-        self._tasks.spawn(self._obey_detach(order))
+        if self._has_nothing_of(order.lease_id):
+            self._report(DetachedReport(lease_id=order.lease_id, generation=order.generation))
+        else:
+            self._tasks.spawn(self._obey_detach(order))
+
+    def _has_nothing_of(self, lease_id: str) -> bool:
+        """Tell whether no process has, had or gets a lease, as far as that can be said without waiting."""
+        known = lease_id in self._held or lease_id in self._attaching or lease_id in self._leftovers
+        return not known and not self._turn.locked()
 
     def quiesce(self, order: QuiesceOrder) -> None:
         """Make it safe to signal a lease's processes, and report it; at once where there are none."""

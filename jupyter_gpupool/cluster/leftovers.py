@@ -57,6 +57,9 @@ class Leftovers:
         self._busy.discard(lease_id)
         self._try(lease_id)
 
+    def __contains__(self, lease_id: str) -> bool:
+        return lease_id in self._records or lease_id in self._busy
+
     async def clear(self, lease_id: str) -> bool:
         """Take away what is left over of a lease, if anything is; tell whether nothing is any more.
 

@@ -20,7 +20,7 @@ from jupyter_gpupool.cluster.nodes import AgentWorker
 from jupyter_gpupool.cluster.whereabouts import Signature, Whereabouts
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.protocol import codec
-from jupyter_gpupool.protocol.messages import HelloReport, Order, Report
+from jupyter_gpupool.protocol.messages import DetachedReport, HelloReport, Order, Report
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +72,7 @@ class AgentLink:
         self._refusal = ""
         self._told = False
         self._queue: list[Report] | None = None
+        self._delivering = False
         self._wake = asyncio.Event()
         #: True from the moment the service took the hello.
         self.connected = False
@@ -183,10 +184,14 @@ class AgentLink:
 
     async def _deliver(self, worker: AgentWorker, batch: list[Report]) -> None:
         """Send one batch and wait until the service took it."""
-        async with asyncio.timeout(REPORT_SECONDS):
-            answer = await worker.scheduler.gpupool_report(
-                worker=worker.contact_address, data=codec.encode(batch)
-            )
+        self._delivering = True
+        try:
+            async with asyncio.timeout(REPORT_SECONDS):
+                answer = await worker.scheduler.gpupool_report(
+                    worker=worker.contact_address, data=codec.encode(batch)
+                )
+        finally:
+            self._delivering = False
         if isinstance(answer, str) and answer.startswith(REFUSED):
             raise LinkRefused(answer.removeprefix(REFUSED))
         if answer != TAKEN:
@@ -195,15 +200,24 @@ class AgentLink:
             self.connected, self._refusal, self._told = True, "", False
             logger.info("Connected to the pool at %s", worker.scheduler.address)
 
-    def _take(self, *, data: bytes) -> str:
-        """Take orders; never raises, since Dask would send a pickle."""
+    def _take(self, *, data: bytes) -> str | bytes:
+        """Take orders; returns `TAKEN`, or the reports of what was done at once.
+
+        It never raises, since Dask would send a pickle.
+        """
         try:
             orders = codec.decode_orders(data)
         except codec.BadMessage as error:
             logger.warning("The pool service sent orders that cannot be read: %s", error)
             return "unreadable"
+        waits = self._queue is None or bool(self._queue) or self._delivering
         self._on_orders(orders)
-        return TAKEN
+        reports = self._queue
+        if waits or not reports or not all(isinstance(it, DetachedReport) for it in reports):
+            return TAKEN
+        # what is done already goes with the answer; nothing overtakes a report that was made before
+        self._queue = []
+        return codec.encode(reports)
 
     async def _changed(self, seen: Signature) -> None:
         """Return when the service's file is another than it was."""

@@ -44,8 +44,6 @@ from jupyter_gpupool.service.reasons import why_doc
 from jupyter_gpupool.service.waiters import Waiters
 from jupyter_gpupool.service.watch import Watch
 
-#: How long an answer waits for the agent to expect a holder, seconds.
-PREPARE_SECONDS = 5.0
 #: How long the answer to a release waits for the agent's confirmation, seconds.
 RELEASE_SECONDS = 5.0
 #: How long the answer to a resize waits for the agent, seconds.
@@ -126,7 +124,7 @@ class Desk:
         lease = await self._own(who, lease_id)
         if lease.state is LeaseState.QUEUED:
             self._waiters.queued(lease.id)
-        return await self._show(who, lease)
+        return self._show(who, lease)
 
     async def _create(self, who: Principal, wanted: LeaseRequest, row: IdempotencyRow) -> None:
         now = self._clock.read()
@@ -164,11 +162,10 @@ class Desk:
             )
         return lease
 
-    async def _show(self, who: Principal, lease: Lease) -> LeaseDoc:
-        """Make the document; of a lease that was just granted, when its holder can attach."""
-        if lease.state is LeaseState.ATTACHING and not self._views.attachable(lease):
-            await self._dispatcher.prepared(lease, PREPARE_SECONDS)
-            lease = await self._own(who, lease.id)
+    def _show(self, who: Principal, lease: Lease) -> LeaseDoc:
+        """Make the document, with a good ticket where a holder may attach."""
+        if lease.state is LeaseState.ATTACHING:
+            self._dispatcher.renew(lease)
         return self._views.lease(lease, who)
 
     async def look(self, who: Principal, lease_id: str, since: str | None, wait_seconds: float) -> LeaseDoc:
@@ -179,7 +176,7 @@ class Desk:
         with self._listening(lease):
             while True:
                 await self._host.settled()
-                doc = await self._show(who, await self._own(who, lease_id))
+                doc = self._show(who, await self._own(who, lease_id))
                 left = until - loop.time()
                 if doc.tag != since or left <= 0 or doc.state is LeaseState.ENDED or self._watch.closed:
                     return doc

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
 
 from jupyter_gpupool.core.effects import ApplyLimits, Detach, Effect, PrepareAttach, WriteDown
@@ -33,6 +33,10 @@ _log = logging.getLogger(__name__)
 
 class OrderSender(Protocol):
     """What sends orders to agents (the control plane)."""
+
+    @property
+    def connected(self) -> Collection[str]:
+        """Ids of the nodes whose agents are connected."""
 
     async def send(self, node_id: str, orders: Sequence[Order]) -> None:
         """Send orders, and return when the agent has taken them."""
@@ -109,11 +113,11 @@ class Dispatcher:
     def __init__(
         self, sender: OrderSender, tickets: TicketBook, watch: Watch, now_ms: Callable[[], int]
     ) -> None:
+        self._sender = sender
         self._outbox = Outbox(sender)
         self._tickets = tickets
         self._watch = watch
         self._now_ms = now_ms
-        self._preparing: dict[str, asyncio.Future[bool]] = {}
         self._quiescing: dict[tuple[str, int], set[asyncio.Future[None]]] = {}
         self._asked: dict[int, int] = {}
         self._tokens = itertools.count(1)
@@ -139,7 +143,11 @@ class Dispatcher:
                     pass
 
     def prepare(self, node_id: str, lease: Lease) -> None:
-        """Tell the agent to expect the lease's holder, with a good ticket."""
+        """Tell the agent to expect the lease's holder, with a good ticket.
+
+        The ticket can be used at once: an agent waits a moment for the order that a ticket belongs to, so the
+        holder's way to it and the order's may be gone side by side.
+        """
         ticket = self._tickets.for_order(lease)
         order = PrepareOrder(
             lease_id=lease.id,
@@ -152,23 +160,19 @@ class Dispatcher:
             host_memory_bytes=sum(it.memory_bytes for it in lease.beside),
         )
         taken = self._outbox.put(node_id, order)
-        self._preparing[lease.id] = taken
+        if node_id in self._sender.connected:
+            self._tickets.announced(ticket)
         taken.add_done_callback(lambda future: self._prepared(ticket, future))
 
     def _prepared(self, ticket: Ticket, taken: asyncio.Future[bool]) -> None:
-        if self._preparing.get(ticket.lease_id) is taken:
-            del self._preparing[ticket.lease_id]
-        if not taken.cancelled() and taken.result():
-            self._tickets.acknowledged(ticket)
-            self._watch.leases_changed((ticket.lease_id,))
+        took = not taken.cancelled() and taken.result()
+        (self._tickets.announced if took else self._tickets.not_announced)(ticket)
+        self._watch.leases_changed((ticket.lease_id,))
 
-    async def prepared(self, lease: Lease, timeout_seconds: float) -> None:
-        """Wait, up to a bound, until the agent expects the holder of an ATTACHING lease."""
+    def renew(self, lease: Lease) -> None:
+        """Give an ATTACHING lease another ticket, if the one that it has is no good any more."""
         if self._tickets.good(lease) is None:
             self.prepare(lease.node_id, lease)
-        preparing = self._preparing.get(lease.id)
-        if preparing is not None:
-            await asyncio.wait((preparing,), timeout=timeout_seconds)
 
     async def quiesce(self, lease: Lease, timeout_seconds: float) -> bool:
         """Have an agent make it safe to signal a lease's processes; whether it said so in time.

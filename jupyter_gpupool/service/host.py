@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 #: Most events in one transaction.
 BATCH = 256
 #: After a batch of at least so many events, the next one is gathered for so long, seconds.
-BUSY, GATHER_SECONDS = 3, 0.002
+BUSY, GATHER_SECONDS = 3, 0.001
 #: Shortest and longest pause between two tries to write to a journal that failed, seconds.
 RETRY_SECONDS = (1.0, 15.0)
 #: How many leases that ended are kept at hand.

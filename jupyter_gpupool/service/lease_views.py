@@ -168,10 +168,6 @@ class LeaseViews:
             expires_seconds=self._tickets.left_seconds(ticket),
         )
 
-    def attachable(self, lease: Lease) -> bool:
-        """Whether the agent expects the lease's holder with a ticket that is good."""
-        return self._tickets.ready(lease) is not None
-
     def opaque(self, lease_id: str) -> str:
         """Return a name for somebody else's lease: always the same, and good for nothing."""
         digest = hashlib.blake2s(lease_id.encode(), key=self._secret, digest_size=8).hexdigest()

@@ -46,7 +46,8 @@ class TicketBook:
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
         self._tickets: dict[str, Ticket] = {}
-        self._known_to_agent: set[str] = set()
+        #: Leases whose tickets were announced to their agents.
+        self._announced: set[str] = set()
 
     def for_order(self, lease: Lease) -> Ticket:
         """Return the ticket to prepare the agent with: the present one, or a new one if that is not good."""
@@ -61,7 +62,7 @@ class TicketBook:
             expires_ms=self._now_ms() + TICKET_MS,
         )
         self._tickets[lease.id] = ticket
-        self._known_to_agent.discard(lease.id)
+        self._announced.discard(lease.id)
         return ticket
 
     def good(self, lease: Lease) -> Ticket | None:
@@ -71,14 +72,19 @@ class TicketBook:
             return None
         return ticket if ticket.expires_ms - self._now_ms() > SPARE_MS else None
 
-    def acknowledged(self, ticket: Ticket) -> None:
-        """Note that the agent expects this ticket."""
+    def announced(self, ticket: Ticket) -> None:
+        """Note that the agent hears of this ticket, at the latest soon after it is shown to it."""
         if self._tickets.get(ticket.lease_id) == ticket:
-            self._known_to_agent.add(ticket.lease_id)
+            self._announced.add(ticket.lease_id)
+
+    def not_announced(self, ticket: Ticket) -> None:
+        """Note that the agent did not hear of this ticket."""
+        if self._tickets.get(ticket.lease_id) == ticket:
+            self._announced.discard(ticket.lease_id)
 
     def ready(self, lease: Lease) -> Ticket | None:
-        """Return the lease's ticket if it is good and the agent expects it."""
-        return self.good(lease) if lease.id in self._known_to_agent else None
+        """Return the lease's ticket if it is good and was announced to the agent."""
+        return self.good(lease) if lease.id in self._announced else None
 
     def left_seconds(self, ticket: Ticket) -> float:
         """Return for how long a ticket is good, seconds."""
@@ -87,4 +93,4 @@ class TicketBook:
     def forget(self, lease_id: str) -> None:
         """Drop the ticket of a lease that was attached or has ended."""
         self._tickets.pop(lease_id, None)
-        self._known_to_agent.discard(lease_id)
+        self._announced.discard(lease_id)

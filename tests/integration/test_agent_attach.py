@@ -56,6 +56,19 @@ async def test_a_running_process_comes_under_its_share_and_out_of_it_again() -> 
 
 
 @pytest.mark.asyncio
+async def test_a_lease_that_nobody_took_is_over_when_its_end_was_ordered() -> None:
+    async with node_bench() as bench:
+        control = await bench.serve()
+        await bench.agent()
+        ticket = await bench.prepare()
+        await control.send(bench.node_id, [DetachOrder(lease_id=bench.lease_id, generation=1)])
+        assert (await bench.told(DetachedReport)).lease_id == bench.lease_id
+        reply = await (await bench.holder()).attach(bench.socket, ticket)
+        assert reply.error is not None
+        assert reply.error.code == "stale_ticket"
+
+
+@pytest.mark.asyncio
 async def test_threads_and_children_that_exist_come_under_the_limits_too() -> None:
     async with node_bench() as bench:
         await bench.serve()

@@ -88,6 +88,11 @@ class PlayedAgent:
         #: Sends wait for this when it is set.
         self.gate: asyncio.Event | None = None
 
+    @property
+    def connected(self) -> set[str]:
+        """Be a control plane that knows of this agent."""
+        return set() if self.away else {self.node_id}
+
     async def send(self, node_id: str, orders: Sequence[Order]) -> None:
         """Be the control plane."""
         if self.gate is not None:

@@ -34,7 +34,8 @@ class Parts:
     """
 
     def __init__(self, namespace: dict[str, Any], history: History | None = None) -> None:
-        self._sections = {part.name: part for part in sections(history or history_of_shell(namespace))}
+        found = sections(history or history_of_shell(namespace), namespace=namespace)
+        self._sections = {part.name: part for part in found}
 
     def take(self, *, first: bool, tell: Tell) -> list[tuple[str, Any]]:
         """Take those that must be there before the variables are, or the others."""

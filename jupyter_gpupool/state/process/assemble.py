@@ -6,6 +6,7 @@ Rule of this module: this is the only place that knows all of them.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from jupyter_gpupool.state.process import (
     cautions,
@@ -16,15 +17,20 @@ from jupyter_gpupool.state.process import (
     figures,
     history,
     logs,
+    modules,
     options,
     secrets,
+    signals,
     whereabouts,
 )
 from jupyter_gpupool.state.process.section import Section
 
 
 def sections(
-    memory: history.History | None = None, *, patterns: Iterable[str] = secrets.SECRET_ENVIRONMENT
+    memory: history.History | None = None,
+    *,
+    namespace: dict[str, Any] | None = None,
+    patterns: Iterable[str] = secrets.SECRET_ENVIRONMENT,
 ) -> list[Section]:
     """Return all sections, those first that the variables may need.
 
@@ -32,6 +38,8 @@ def sections(
     ----------
     memory : History, optional
         What was typed and what came out, where there is a shell.
+    namespace : dict, optional
+        The variables that they go with.
     patterns : iterable of str
         Names of environment variables that are secrets.
     """
@@ -44,5 +52,7 @@ def sections(
         logs.SECTION,
         figures.SECTION,
         conversions.SECTION,
+        signals.SECTION,
+        modules.section(namespace or {}),
     ]
     return found if memory is None else [*found, history.section(memory)]

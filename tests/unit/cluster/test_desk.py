@@ -54,6 +54,22 @@ async def test_an_end_that_arrives_during_the_attach_wins(
 
 
 @pytest.mark.asyncio
+async def test_the_end_of_a_lease_that_nobody_took_is_confirmed_at_once(
+    tmp_path: Path, process: subprocess.Popen[bytes]
+) -> None:
+    bench = DeskBench(tmp_path)
+    bench.desk.detach(DetachOrder(lease_id="lease_1", generation=1))
+    assert bench.reports == [DetachedReport(lease_id="lease_1", generation=1)]
+
+    await bench.desk.attach(order_for("one"), peer_of(process))
+    bench.desk.detach(DetachOrder(lease_id="lease_1", generation=1))
+    assert bench.kinds() == [DetachedReport, AttachedReport]  # that of one that is held takes its time
+    await until(lambda: len(bench.reports) == 3, what="the detach is confirmed")
+    assert bench.backend.in_force == {}
+    await bench.desk.close()
+
+
+@pytest.mark.asyncio
 async def test_of_several_shares_all_are_in_force_or_none(
     tmp_path: Path, process: subprocess.Popen[bytes]
 ) -> None:

@@ -84,12 +84,14 @@ class TestTickets:
         assert len(ticket.value) >= 43
         assert ticket.value not in ticket.sha256
 
-    def test_one_is_handed_out_only_when_the_agent_expects_it(self) -> None:
+    def test_one_is_handed_out_only_while_it_is_announced_to_the_agent(self) -> None:
         book = TicketBook(HandClock().clock().now_ms)
         ticket = book.for_order(a_lease())
         assert book.ready(a_lease()) is None
-        book.acknowledged(ticket)
+        book.announced(ticket)
         assert book.ready(a_lease()) == ticket
+        book.not_announced(ticket)
+        assert book.ready(a_lease()) is None
 
     def test_one_that_is_about_to_expire_is_replaced(self) -> None:
         hands = HandClock()
@@ -100,7 +102,7 @@ class TestTickets:
         hands.pass_seconds((TICKET_MS - SPARE_MS) / 1000)
         newer = book.for_order(a_lease())
         assert newer.value != ticket.value
-        book.acknowledged(ticket)
+        book.announced(ticket)
         assert book.ready(a_lease()) is None
 
     def test_a_restarted_kernel_needs_a_new_one(self) -> None:
@@ -111,7 +113,7 @@ class TestTickets:
 
     def test_one_is_forgotten_with_its_use(self) -> None:
         book = TicketBook(HandClock().clock().now_ms)
-        book.acknowledged(book.for_order(a_lease()))
+        book.announced(book.for_order(a_lease()))
         book.forget("lease_1")
         assert book.ready(a_lease()) is None
 

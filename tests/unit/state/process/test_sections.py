@@ -221,6 +221,37 @@ def test_filters_of_warnings_come_back_in_the_same_list(desk: Desk) -> None:
     assert warnings.filters == []
 
 
+def test_a_filter_of_a_librarys_warnings_imports_no_library_and_holds_all_the_same(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Old(UserWarning):
+        """Of the library."""
+
+    class Older(Old):
+        """Of the library."""
+
+    Old.__module__, Old.__qualname__ = "some_library", "Old"
+    library = SimpleNamespace(Old=Old)
+    monkeypatch.setitem(sys.modules, "some_library", library)
+    warnings.filterwarnings("ignore", message="sharp", category=Old)
+    value = desk.take(cautions.SECTION)
+    assert value[0][2] == ("some_library", "Old")
+
+    monkeypatch.delitem(sys.modules, "some_library")
+    warnings.filters.pop(0)  # type: ignore[attr-defined]
+    desk.put(cautions.SECTION, value)
+    assert "some_library" not in sys.modules
+    warnings.warn("sharp", Older, stacklevel=1)  # by the time it warns it is imported
+    with pytest.raises(UserWarning, match="sharp"):  # as every other one in these tests
+        warnings.warn("sharp", UserWarning, stacklevel=1)
+
+    again = desk.take(cautions.SECTION)
+    assert again == value
+    monkeypatch.setitem(sys.modules, "some_library", library)
+    desk.put(cautions.SECTION, again)
+    assert warnings.filters[0][2] is Old
+
+
 def _as_text(value: bytes) -> str:
     return value.decode()
 
