@@ -49,7 +49,7 @@ class ConfigApp(Command):
             ("device locks", lock_dir(), names.ENV_LOCK_DIR),
         ):
             yield what, str(path), f"environment ({variable})" if os.environ.get(variable) else "default"
-        for variable in (names.ENV_URL, names.ENV_AUTOSTART):
+        for variable in (names.ENV_URL, names.ENV_CA_FILE, names.ENV_AUTOSTART):
             yield variable, os.environ.get(variable, "(not set)"), "environment"
 
     def _settings(self) -> Iterator[tuple[str, str, str]]:

@@ -103,7 +103,7 @@ class TokenCreateApp(_AuthorityCommand):
         if not self.join:
             raise InvalidValue("Which kind of token?", hint="Add --join, for a machine that is to join.")
         seconds = parse_duration(self.good_for)
-        token = _authority(make=True).create_token(seconds=seconds, uses=self.uses, note=self.note)
+        token = _authority().create_token(seconds=seconds, uses=self.uses, note=self.note)
         print(token)  # noqa: T201 - this is a command
         return 0
 

@@ -1,7 +1,7 @@
 """The door to `cryptography`: keys, certificates and requests for them.
 
 Rules of this module: keys are on the curve P-256 and nothing else is signed; certificates begin a day before
-they are made, since the clocks of two machines differ; files with keys are private from their first byte on.
+they are made, since the clocks of two machines differ.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime
 import hashlib
 import ipaddress
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -265,15 +264,3 @@ def key_pem(key: EllipticCurvePrivateKey) -> bytes:
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-
-
-def write_private(path: Path, data: bytes) -> None:
-    """Write a file that only its owner can read, whole or not at all, in place of what was there."""
-    draft = path.with_name(f".{path.name}-{os.getpid()}")
-    draft.unlink(missing_ok=True)
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)

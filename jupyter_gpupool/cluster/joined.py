@@ -20,7 +20,7 @@ from jupyter_gpupool.cluster.tls import ControlRole, ControlTLS
 from jupyter_gpupool.cluster.whereabouts import Signature, signature_of
 from jupyter_gpupool.protocol import codec, names
 from jupyter_gpupool.protocol.join import CertificateAnswer, TrustAnswer
-from jupyter_gpupool.protocol.paths import private_directory
+from jupyter_gpupool.protocol.paths import private_directory, write_private
 
 logger = logging.getLogger(__name__)
 
@@ -109,13 +109,13 @@ class JoinedPool:
         """Write down that this node has joined; the record comes last."""
         private_directory(self.directory, variable=names.ENV_DATA_DIR)
         self.keep_certificate(key, answer)
-        certificates.write_private(self._file, codec.encode(record))
+        write_private(self._file, codec.encode(record))
 
     def keep_certificate(self, key: Any, answer: CertificateAnswer) -> None:
         """Write down a certificate, and whom to trust."""
-        certificates.write_private(self.tls.ca_file, answer.trust.encode())
+        write_private(self.tls.ca_file, answer.trust.encode())
         file, _ = self.tls.files(ControlRole.AGENT)
-        certificates.write_private(file, answer.certificate.encode() + certificates.key_pem(key))
+        write_private(file, answer.certificate.encode() + certificates.key_pem(key))
 
     # --- for the link ---------------------------------------------------------------------------
 

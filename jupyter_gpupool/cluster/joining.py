@@ -34,7 +34,7 @@ from jupyter_gpupool.protocol.join import (
     JoinToken,
     read_token,
 )
-from jupyter_gpupool.protocol.paths import private_directory
+from jupyter_gpupool.protocol.paths import private_directory, write_private
 
 #: How long the pool may take to answer, seconds.
 ANSWER_SECONDS = 30.0
@@ -171,7 +171,7 @@ def _pending_key(pool: JoinedPool) -> Any:
     private_directory(pool.directory, variable=names.ENV_DATA_DIR)
     path = _pending(pool)
     if not path.exists():
-        certificates.write_private(path, certificates.key_pem(certificates.new_key()))
+        write_private(path, certificates.key_pem(certificates.new_key()))
     return certificates.read_key(path)
 
 

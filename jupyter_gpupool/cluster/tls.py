@@ -26,8 +26,8 @@ from jupyter_gpupool.cluster.certificates import (
     new_key,
     pem,
     sign,
-    write_private,
 )
+from jupyter_gpupool.protocol.paths import write_private
 
 #: How long certificates are valid, days. They are remade with the runtime directory.
 VALID_DAYS = 3650

@@ -132,6 +132,7 @@ async def test_a_node_cannot_speak_for_another(tmp_path: Path, caplog: pytest.Lo
 
 
 @pytest.mark.slow
+@pytest.mark.beside
 @pytest.mark.asyncio
 async def test_a_node_that_is_revoked_is_hung_up_on_and_stays_out(tmp_path: Path) -> None:
     async with join_bench(tmp_path) as bench:
@@ -167,6 +168,7 @@ async def test_the_control_plane_takes_no_other_certificate_and_tells_no_strange
 
 
 @pytest.mark.slow
+@pytest.mark.beside
 @pytest.mark.asyncio
 async def test_a_certificate_is_renewed_before_the_old_authority_goes(tmp_path: Path) -> None:
     async with join_bench(tmp_path) as bench:

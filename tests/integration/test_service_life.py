@@ -203,8 +203,8 @@ def test_a_runtime_directory_that_others_may_enter_is_refused(pool_environment: 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--ip", "0.0.0.0"), "needs TLS"),  # noqa: S104 - refused
-        (("--ip", "192.0.2.1"), "needs TLS"),
+        (("--ip", "0.0.0.0"), "plain HTTP never leaves the machine"),  # noqa: S104 - refused
+        (("--ip", "192.0.2.1"), "plain HTTP never leaves the machine"),
         (("--PoolService.tokens={'bob': 'short'}",), "at least 16"),
         (("--emulate", "nonsense"), "not a device that can be emulated"),
     ],

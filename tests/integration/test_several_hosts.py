@@ -13,7 +13,7 @@ from jupyter_gpupool.protocol.join import AGENT_PORT, API_PORT, CONTROL_PORT
 from tests.support.hosts import Host, Network, network
 from tests.support.pool_process import wait_for
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("hosts")]
+pytestmark = [pytest.mark.slow, pytest.mark.beside, pytest.mark.xdist_group("hosts")]
 TOKEN = "token-of-ann-for-this-test"
 
 

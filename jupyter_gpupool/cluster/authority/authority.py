@@ -21,7 +21,7 @@ from jupyter_gpupool.cluster.errors import AuthorityFault
 from jupyter_gpupool.cluster.tls import ControlRole, ControlTLS, Peer, locked
 from jupyter_gpupool.protocol import names
 from jupyter_gpupool.protocol.join import CertificateAnswer, JoinToken, new_token
-from jupyter_gpupool.protocol.paths import private_directory
+from jupyter_gpupool.protocol.paths import private_directory, write_private
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -88,8 +88,8 @@ class Authority:
 
     def _save(self, name: str, signer: Signer) -> None:
         # the key last: it marks that both are there
-        certificates.write_private(self.directory / f"{name}.pem", certificates.pem(signer.certificate))
-        certificates.write_private(self.directory / f"{name}.key", certificates.key_pem(signer.key))
+        write_private(self.directory / f"{name}.pem", certificates.pem(signer.certificate))
+        write_private(self.directory / f"{name}.key", certificates.key_pem(signer.key))
 
     # --- the pool's own -------------------------------------------------------------------------
 
@@ -107,7 +107,7 @@ class Authority:
         """
         private_directory(directory, variable=names.ENV_RUNTIME_DIR)
         tls, anchor = ControlTLS(directory), self.anchor
-        certificates.write_private(tls.ca_file, self.trust)
+        write_private(tls.ca_file, self.trust)
         tls.write(ControlRole.SERVICE, anchor, days=SERVICE_DAYS)
         if node_id:
             own = tls.write(ControlRole.AGENT, anchor, days=SERVICE_DAYS, node_id=node_id)
@@ -116,8 +116,8 @@ class Authority:
         api = certificates.sign(
             anchor, API_NAME, key.public_key(), days=SERVICE_DAYS, hosts=hosts, serves_only=True
         )
-        certificates.write_private(directory / "api.key", certificates.key_pem(key))
-        certificates.write_private(directory / "api.pem", certificates.pem(api))
+        write_private(directory / "api.key", certificates.key_pem(key))
+        write_private(directory / "api.pem", certificates.pem(api))
         return tls
 
     # --- nodes ----------------------------------------------------------------------------------
