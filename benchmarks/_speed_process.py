@@ -107,9 +107,10 @@ class _Ours:
     """Our snapshots, by the functions that the magics call."""
 
     def __init__(self, folder: Path) -> None:
-        from state_adapter import new_shell
+        from state_adapter import get_ready, new_shell
 
         self.folder, self.shell = folder, new_shell(folder)
+        self.ready = _timed(get_ready)[0]
         self.namespace: dict[str, Any] = self.shell.user_ns
 
     def run(self, cell: str) -> None:
@@ -243,6 +244,7 @@ def main() -> None:
     tool = TOOLS[name](folder)
     count = state.quick if size == "quick" else state.full
     found = save(tool, state, count, folder) if verb == "save" else load(tool, state)
+    found["ready"] = getattr(tool, "ready", 0.0)
     print("GPUPOOL", json.dumps(found), flush=True)
     os._exit(0)  # nothing that a shell does at its end is measured
 

@@ -48,9 +48,13 @@ def open_store(settings: Settings) -> Store:
 
 
 def get_ready() -> None:
-    """Import what saving and restoring need."""
+    """Import what saving and restoring need, here and in the engine."""
+    from jupyter_gpupool.kernel.snapshots import api as commands
+    from jupyter_gpupool.kernel.snapshots import index, leftovers, session, words
     from jupyter_gpupool.state import api
+    from jupyter_gpupool.state.store import retention, verifying
 
+    _ = commands, index, leftovers, session, words, retention, verifying
     api.warm()
 
 
