@@ -122,12 +122,16 @@ class Regions:
             found = self._cut[number, nbytes] = self._looking(self.array(number, nbytes))
             return found
 
+    def wished(self, device: str) -> str:
+        """Return where somebody wants what was on this device, whether that is there or not."""
+        return device if self._place is None else self._place(device)
+
     def place(self, device: str) -> str:
         """Return on which device something is put that was on this one."""
         if device not in self._places:
             from jupyter_gpupool.state.memory.devices import is_there
 
-            wanted = device if self._place is None else self._place(device)
+            wanted = self.wished(device)
             self._places[device] = wanted if is_there(wanted) else "cpu"
         return self._places[device]
 
