@@ -92,5 +92,16 @@ def lose_agent(turn: Turn, node_id: str) -> None:
             EndReason.AGENT_LOST,
             "the agent of its node was away for too long",
         )
+        if lease.node_id != node_id:
+            _end_elsewhere(turn, lease)
     turn.ledger.give_up(node_id)
     turn.changed = True
+
+
+def _end_elsewhere(turn: Turn, lease: Lease) -> None:
+    """Have the holder of a lease detached that ended with another of its nodes, before its own is offered."""
+    ledger = turn.ledger
+    if ledger.connected(lease.node_id):
+        turn.order(Detach(node_id=lease.node_id, lease_id=lease.id, generation=lease.generation))
+        process = (lease.id, lease.generation)
+        ledger.fence(lease.node_id, {*ledger.nodes[lease.node_id].fencing, process})

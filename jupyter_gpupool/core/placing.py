@@ -122,7 +122,9 @@ class Placer:
         for device_id in mine:
             nodes.update(self._ledger.node_of(device_id))
         if self._fields.any_one_owner:
-            nodes.update(it.node_id for it in self._ledger.of_owner(owner))
+            held = (share for it in self._ledger.of_owner(owner) for share in it.shares)
+            for share in held:
+                nodes.update(self._ledger.node_of(share.device_id))
         for device_id, kept in self._fields.kept.items() if lifted else ():
             if kept.lease_id in lifted:
                 nodes.update(self._ledger.node_of(device_id))

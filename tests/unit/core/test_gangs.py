@@ -116,6 +116,20 @@ def test_a_gang_that_is_spread_ends_when_one_of_its_nodes_is_lost(two_nodes: Poo
     two_nodes.leave(other)
     two_nodes.advance(20_000)
     assert two_nodes.state(lease_id) is S.ENDED
+    # its process is still on the node that is there, which offers nothing until that is confirmed to be gone
+    here = f"CUDA-{two_nodes.lease(lease_id).node_id}-cuda0"
+    assert two_nodes.pool.withheld(here) is not None
+    two_nodes.detach(lease_id)
+    assert two_nodes.pool.withheld(here) is None
+
+
+def test_an_owner_may_have_more_of_each_device_of_a_gang_that_takes_leases_of_one_owner(
+    a_pool: MakePool,
+) -> None:
+    pool = a_pool(*(a_device("cuda0", node_id=f"node-{node}", one_owner=True) for node in (1, 2)))
+    pool.hold(a_gang(2, 500, spread=True))
+    assert {tuple(devices_of(pool, pool.request(500))) for _ in range(2)} == {("1/cuda0",), ("2/cuda0",)}
+    assert pool.state(pool.request(100, owner="bob")) is S.QUEUED
 
 
 def test_a_gang_survives_a_restart_of_the_pool(two_nodes: PoolDriver) -> None:
