@@ -38,8 +38,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 child = subprocess.Popen(["sleep", "300"], start_new_session=True, stdout=subprocess.DEVNULL)
 if "stubborn" in sys.argv:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-print(child.pid, flush=True)
 try:
+    print(child.pid, flush=True)  # from here on the signal may come
     while True:
         time.sleep(0.05)  # not pause(): a signal just before it would be seen by nobody
 except KeyboardInterrupt:
