@@ -126,8 +126,8 @@ class Account:
         """The same; negative while more is taken than there is."""
         if self.device is None:
             return 0
-        there = self.device.memory_bytes - (self.device.unmanaged_bytes or 0)
-        return there - self.memory_bytes - self.host_memory_bytes + self.twice.memory_bytes
+        there, taken = self.device.leasable_bytes, self.memory_bytes + self.host_memory_bytes
+        return there - taken + self.twice.memory_bytes
 
     @property
     def free(self) -> Free:

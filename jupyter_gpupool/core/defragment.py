@@ -82,10 +82,9 @@ def _is_special(device: Device) -> bool:
 
 def _movable(ledger: Ledger, account: Account) -> list[Lease]:
     """List the smallest leases on a device that can move: their kernel restarts, or nothing runs in it."""
-    leases = (ledger.leases[it] for it in account.leases)
     found = [
         it
-        for it in leases
+        for it in account.leases.values()
         if it.state is LeaseState.ACTIVE
         and len(it.shares) == 1
         and not (it.pending or it.pinned or it.want.device or it.want.asks_host)

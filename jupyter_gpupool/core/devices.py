@@ -108,6 +108,11 @@ class Device:
     one_owner: bool = False
     most_leases: int | None = None
 
+    @property
+    def leasable_bytes(self) -> int:
+        """Its memory less what processes without a lease use, bytes; negative where they use more."""
+        return self.memory_bytes - (self.unmanaged_bytes or 0)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Free:

@@ -138,7 +138,7 @@ class Explainer:
 
     def _releases(self, account: Account) -> list[int]:
         """Pool times at which leases on a device are known to end."""
-        ends = (hold_ends_ms(self._ledger.leases[it]) for it in account.leases)
+        ends = (hold_ends_ms(it) for it in account.leases.values())
         return [it for it in ends if it is not None]
 
     def _line(self, lease: Lease, usable: list[tuple[Account, Device]]) -> str:

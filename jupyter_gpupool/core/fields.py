@@ -346,7 +346,7 @@ class Fields:
                 part = (device.parent_milli or WHOLE_MILLI) if device.whole_only else WHOLE_MILLI
                 if up and _is_offered(account, device, degraded=field.key.degraded):
                     all_bytes = device.memory_bytes
-                    size = max(0, all_bytes - (device.unmanaged_bytes or 0))
+                    size = max(0, device.leasable_bytes)
                     account = self._without(account, gone) if gone else account
                     milli, room_bytes = account.open_to(owner)
                     if account.device_id in mine:
@@ -389,15 +389,13 @@ class Fields:
             return account
         other = Account(account.device_id)
         other.report(account.device)
-        for lease_id in account.leases:
-            if lease_id not in gone:
-                lease = self._ledger.leases[lease_id]
+        for lease in account.leases.values():
+            if lease.id not in gone:
                 for share in reserved_by(lease):
                     if share.device_id == account.device_id:
                         other.take(lease, share)
-        for lease_id in account.beside:
-            if lease_id not in gone:
-                lease = self._ledger.leases[lease_id]
+        for lease in account.beside.values():
+            if lease.id not in gone:
                 for part in lease.beside:
                     if part.device_id == account.device_id:
                         other.take_beside(lease, part)

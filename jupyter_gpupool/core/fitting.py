@@ -32,8 +32,7 @@ def memory_for(device: Device, compute_milli: int, memory_bytes: int | None) -> 
     """Return the memory that a share takes: as asked, else the same fraction as of compute; bytes."""
     if memory_bytes is not None:
         return memory_bytes
-    leasable = device.memory_bytes - (device.unmanaged_bytes or 0)
-    return max(1, proportional_memory(compute_milli, leasable))
+    return max(1, proportional_memory(compute_milli, device.leasable_bytes))
 
 
 def large_enough(want: Want, device: Device) -> bool:

@@ -93,7 +93,7 @@ def _host_ready_ms(ledger: Ledger, account: Account, ask: Ask, now_ms: int, quan
 
 def is_known(ledger: Ledger, ahead: Sequence[Lease], usable: _Usable) -> bool:
     """Whether no history was needed: all that matters says itself when it ends."""
-    held = (ledger.leases[it] for account, _ in usable for it in account.leases)
+    held = (it for account, _ in usable for it in account.leases.values())
     return all(it.hold_ms is not None for it in ahead) and all(
         it.state is LeaseState.ENDING or _said_ms(it) is not None for it in held
     )

@@ -118,19 +118,13 @@ class Placer:
         mine: Mapping[str, Part],
     ) -> dict[str, Room]:
         """Look at the nodes on which there may be other room for this request than for anybody."""
-        nodes = set(homes)
-        for device_id in mine:
-            nodes.update(self._ledger.node_of(device_id))
+        leases = [self._ledger.leases[it] for it in gone]
         if self._fields.any_one_owner:
-            held = (share for it in self._ledger.of_owner(owner) for share in it.shares)
-            for share in held:
-                nodes.update(self._ledger.node_of(share.device_id))
-        for device_id, kept in self._fields.kept.items() if lifted else ():
-            if kept.lease_id in lifted:
-                nodes.update(self._ledger.node_of(device_id))
-        for lease_id in gone:
-            for share in self._ledger.leases[lease_id].shares:
-                nodes.update(self._ledger.node_of(share.device_id))
+            leases += self._ledger.of_owner(owner)
+        devices = [*mine, *(share.device_id for lease in leases for share in lease.shares)]
+        if lifted:
+            devices += [it for it, kept in self._fields.kept.items() if kept.lease_id in lifted]
+        nodes = {*homes, *(node_id for it in devices for node_id in self._ledger.node_of(it))}
         return {
             it: self._fields.room(field, it, owner, lifted, gone, mine)
             for it in sorted(nodes)

@@ -121,24 +121,23 @@ class Rooms:
             (self._ledger.host_of(it), ask_of(request.want, devices=count)) for it, count in nodes.items()
         ]
 
-    def _staying(self, account: Account, going: Set[str]) -> list[Lease]:
-        """List who has anything of a device when further leases are gone."""
-        return [it for it in account.all_leases() if it.id not in self.gone and it.id not in going]
+    def _staying(self, leases: Iterable[Lease], going: Set[str]) -> list[Lease]:
+        """List those of some leases that are there when further ones are gone."""
+        return [it for it in leases if it.id not in self.gone and it.id not in going]
 
     def fits_beside(self, account: Account, ask: Ask, request: Lease, gone: Iterable[str]) -> bool:
         """Whether a node has room for what a request takes beside its devices, with further leases gone."""
         device, going = account.device, {*gone}
         if device is None or account.device_id in self.kept:
             return False
-        together = Together(device, self._staying(account, going))
+        together = Together(device, self._staying(account.all_leases(), going))
         together.add(request, NO_PART, Part(ask.cpu_milli, ask.memory_bytes))
         cores, size = together.cpu_milli, together.memory_bytes
         for more, more_bytes in self._beside.get(account.device_id, ()):
             cores, size = cores + more, size + more_bytes
         for _, milli, more_bytes in self._promised.get(account.device_id, ()):
             cores, size = cores + milli * device.compute_units, size + more_bytes
-        leasable = device.memory_bytes - (device.unmanaged_bytes or 0)
-        return cores <= device.compute_units * WHOLE_MILLI and size <= leasable
+        return cores <= device.compute_units * WHOLE_MILLI and size <= device.leasable_bytes
 
     def fits(self, account: Account, device: Device, request: Lease, gone: Iterable[str] = ()) -> bool:
         """Whether a request fits on a device with further leases gone."""
@@ -152,7 +151,7 @@ class Rooms:
         for lease_id in gone:
             own = taken.leases.get(lease_id, NO_PART)
             milli, memory_bytes = milli - own[0], memory_bytes - own[1]
-        return milli <= WHOLE_MILLI and memory_bytes <= device.memory_bytes - (device.unmanaged_bytes or 0)
+        return milli <= WHOLE_MILLI and memory_bytes <= device.leasable_bytes
 
     def _note_taken(self, account: Account) -> _Sum:
         """Add up what is taken of a device that many share."""
@@ -171,8 +170,7 @@ class Rooms:
     def _fits_special(self, account: Account, device: Device, request: Lease, gone: Iterable[str]) -> bool:
         """Do the same for a device of which more decides than how much of it is free."""
         promised, going = self._promised.get(device.id, []), {*gone}
-        staying = (it for it in account.leases if it not in self.gone and it not in going)
-        left = [self._ledger.leases[it] for it in staying]
+        left = self._staying(account.leases.values(), going)
         if device.whole_only and (left or promised):
             return False
         owners = {it.owner for it in left} | {owner for owner, _, _ in promised} | {request.owner}
@@ -180,7 +178,8 @@ class Rooms:
             return False
         milli, memory_bytes = _size(device, request.want)
         if account.beside:
-            together, units = Together(device, self._staying(account, going)), max(1, device.compute_units)
+            units = max(1, device.compute_units)
+            together = Together(device, self._staying(account.all_leases(), going))
             together.add(request, Part(milli * units, memory_bytes), NO_PART)
             milli, memory_bytes = -(-together.cpu_milli // units), together.memory_bytes
         else:
@@ -190,7 +189,7 @@ class Rooms:
                     memory_bytes += share.memory_bytes
         milli += sum(it for _, it, _ in promised)
         memory_bytes += sum(it for _, _, it in promised)
-        return milli <= WHOLE_MILLI and memory_bytes <= device.memory_bytes - (device.unmanaged_bytes or 0)
+        return milli <= WHOLE_MILLI and memory_bytes <= device.leasable_bytes
 
 
 def devices_of(lease: Lease) -> list[str]:
@@ -201,5 +200,5 @@ def devices_of(lease: Lease) -> list[str]:
 def _size(device: Device, want: Want) -> tuple[int, int]:
     """Return what a request takes of a device that is large enough for it."""
     if device.whole_only:
-        return WHOLE_MILLI, device.memory_bytes - (device.unmanaged_bytes or 0)
+        return WHOLE_MILLI, device.leasable_bytes
     return want.compute_milli, memory_for(device, want.compute_milli, want.memory_bytes)

@@ -160,14 +160,13 @@ class Dispatcher:
             host_memory_bytes=sum(it.memory_bytes for it in lease.beside),
         )
         taken = self._outbox.put(node_id, order)
-        if node_id in self._sender.connected:
-            self._tickets.announced(ticket)
-        taken.add_done_callback(lambda future: self._prepared(ticket, future))
+        self._note(ticket, announced=node_id in self._sender.connected)
+        taken.add_done_callback(lambda it: self._note(ticket, announced=not it.cancelled() and it.result()))
 
-    def _prepared(self, ticket: Ticket, taken: asyncio.Future[bool]) -> None:
-        took = not taken.cancelled() and taken.result()
-        (self._tickets.announced if took else self._tickets.not_announced)(ticket)
-        self._watch.leases_changed((ticket.lease_id,))
+    def _note(self, ticket: Ticket, *, announced: bool) -> None:
+        """Note whether a ticket can be used, and wake who waits for that."""
+        if self._tickets.note(ticket, announced=announced):
+            self._watch.leases_changed((ticket.lease_id,))
 
     def renew(self, lease: Lease) -> None:
         """Give an ATTACHING lease another ticket, if the one that it has is no good any more."""

@@ -72,15 +72,15 @@ class TicketBook:
             return None
         return ticket if ticket.expires_ms - self._now_ms() > SPARE_MS else None
 
-    def announced(self, ticket: Ticket) -> None:
-        """Note that the agent hears of this ticket, at the latest soon after it is shown to it."""
-        if self._tickets.get(ticket.lease_id) == ticket:
-            self._announced.add(ticket.lease_id)
+    def note(self, ticket: Ticket, *, announced: bool) -> bool:
+        """Note that the agent hears of this ticket, or did not; return whether that is news.
 
-    def not_announced(self, ticket: Ticket) -> None:
-        """Note that the agent did not hear of this ticket."""
-        if self._tickets.get(ticket.lease_id) == ticket:
-            self._announced.discard(ticket.lease_id)
+        It hears of it, at the latest, soon after the ticket is shown to it.
+        """
+        if self._tickets.get(ticket.lease_id) != ticket or announced is (ticket.lease_id in self._announced):
+            return False
+        (self._announced.add if announced else self._announced.discard)(ticket.lease_id)
+        return True
 
     def ready(self, lease: Lease) -> Ticket | None:
         """Return the lease's ticket if it is good and was announced to the agent."""

@@ -130,15 +130,12 @@ class Line:
         elapsed_ms = now_ms - self.at_ms
         if elapsed_ms <= 0:
             return self.read
-        before, more = self.read, self.held_milli * elapsed_ms
-        week, in_week = before.week, before.week_milli_ms + more
+        week, in_week = self.read.week, self.read.week_milli_ms + self.held_milli * elapsed_ms
         wall_ms = calendar.wall_ms(now_ms)
         if wall_ms is not None and wall_ms >= week.end_ms:
             week = calendar.week(wall_ms)
             in_week = self.held_milli * min(elapsed_ms, wall_ms - week.start_ms)
-        used = faded(before.used_milli_ms, self.held_milli, elapsed_ms, calendar.half_life_ms)
-        attained = before.attained_milli_ms + more if self.held_milli else 0
-        return Reading(used, attained, week, in_week)
+        return Reading(*self.spent(now_ms, calendar), week, in_week)
 
     def spent(self, now_ms: int, calendar: Calendar) -> tuple[int, int]:
         """Return the first two numbers of `look`, which are all that an order asks for."""

@@ -88,9 +88,9 @@ class TestTickets:
         book = TicketBook(HandClock().clock().now_ms)
         ticket = book.for_order(a_lease())
         assert book.ready(a_lease()) is None
-        book.announced(ticket)
+        book.note(ticket, announced=True)
         assert book.ready(a_lease()) == ticket
-        book.not_announced(ticket)
+        book.note(ticket, announced=False)
         assert book.ready(a_lease()) is None
 
     def test_one_that_is_about_to_expire_is_replaced(self) -> None:
@@ -102,7 +102,7 @@ class TestTickets:
         hands.pass_seconds((TICKET_MS - SPARE_MS) / 1000)
         newer = book.for_order(a_lease())
         assert newer.value != ticket.value
-        book.announced(ticket)
+        book.note(ticket, announced=True)
         assert book.ready(a_lease()) is None
 
     def test_a_restarted_kernel_needs_a_new_one(self) -> None:
@@ -113,7 +113,7 @@ class TestTickets:
 
     def test_one_is_forgotten_with_its_use(self) -> None:
         book = TicketBook(HandClock().clock().now_ms)
-        book.announced(book.for_order(a_lease()))
+        book.note(book.for_order(a_lease()), announced=True)
         book.forget("lease_1")
         assert book.ready(a_lease()) is None
 
