@@ -58,8 +58,8 @@ def _table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     Console(markup=False).print(table)
 
 
-class _AuthorityCommand(Command):
-    """Base of the commands on the authority's files."""
+class _OneCommand(Command):
+    """Base of the commands that are about one thing, which is named."""
 
     def one_argument(self, what: str) -> str:
         """Return the one thing that was named.
@@ -74,7 +74,7 @@ class _AuthorityCommand(Command):
         return str(self.extra_args[0])
 
 
-class TokenCreateApp(_AuthorityCommand):
+class TokenCreateApp(Command):
     """Make a token that lets a machine join this pool as a node, and print it: it is shown only now."""
 
     name = "jupyter-gpupool-token-create"
@@ -108,7 +108,7 @@ class TokenCreateApp(_AuthorityCommand):
         return 0
 
 
-class TokenListApp(_AuthorityCommand):
+class TokenListApp(Command):
     """List the join tokens, without their secrets."""
 
     name = "jupyter-gpupool-token-list"
@@ -124,7 +124,7 @@ class TokenListApp(_AuthorityCommand):
         return 0
 
 
-class TokenRevokeApp(_AuthorityCommand):
+class TokenRevokeApp(_OneCommand):
     """Let a join token be used no more; nodes that joined with it stay."""
 
     name = "jupyter-gpupool-token-revoke"
@@ -151,7 +151,7 @@ class TokenApp(Command):
     }
 
 
-class CertsCreateApp(_AuthorityCommand):
+class CertsCreateApp(Command):
     """Make the pool's certificate authority, if there is none yet, and print its fingerprint."""
 
     name = "jupyter-gpupool-certs-create"
@@ -164,7 +164,7 @@ class CertsCreateApp(_AuthorityCommand):
         return 0
 
 
-class CertsShowApp(_AuthorityCommand):
+class CertsShowApp(Command):
     """Show the authority, and the certificate of each node: fingerprints, and when they end."""
 
     name = "jupyter-gpupool-certs-show"
@@ -176,10 +176,12 @@ class CertsShowApp(_AuthorityCommand):
         signers = [("authority", authority.signer)]
         if authority.rotating:
             signers = [("new authority", authority.signer), ("old authority", authority.anchor)]
-        ends = [(name, it.fingerprint, it.certificate.not_valid_after_utc) for name, it in signers]
         _table(
             ("what", "SHA-256", "ends"),
-            [(name, shown, at.strftime("%Y-%m-%d %H:%M UTC")) for name, shown, at in ends],
+            [
+                (name, it.fingerprint, _when(round(it.certificate.not_valid_after_utc.timestamp() * 1000)))
+                for name, it in signers
+            ],
         )
         by = {it.fingerprint: name for name, it in signers}
         rows = [
@@ -193,7 +195,7 @@ class CertsShowApp(_AuthorityCommand):
         return 0
 
 
-class CertsRotateApp(_AuthorityCommand):
+class CertsRotateApp(Command):
     """Make a new authority beside the old one; with --finish, trust the old one no more."""
 
     name = "jupyter-gpupool-certs-rotate"
@@ -226,7 +228,7 @@ class CertsRotateApp(_AuthorityCommand):
         return 0
 
 
-class CertsRevokeApp(_AuthorityCommand):
+class CertsRevokeApp(_OneCommand):
     """Declare the certificates of a node void: it is hung up on at once, and has to join anew."""
 
     name = "jupyter-gpupool-certs-revoke"
@@ -241,7 +243,7 @@ class CertsRevokeApp(_AuthorityCommand):
         return 0
 
 
-class CertsAuditApp(_AuthorityCommand):
+class CertsAuditApp(Command):
     """Show what happened to tokens and certificates, oldest first."""
 
     name = "jupyter-gpupool-certs-audit"

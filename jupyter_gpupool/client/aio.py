@@ -6,6 +6,7 @@ the connection in a thread, and makes a new client for a new connection).
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TypeVar
@@ -66,6 +67,7 @@ class AsyncPoolClient:
     ) -> None:
         self.connection = connection
         self._answer_seconds = answer_seconds
+        self._trusted: ssl.SSLContext | None = None
         self._http: AsyncHTTPClient = SimpleAsyncHTTPClient(force_instance=True, max_clients=calls_at_once)
 
     def close(self) -> None:
@@ -80,24 +82,30 @@ class AsyncPoolClient:
         PoolUnreachable
             If it does not answer.
         """
-        request = HTTPRequest(
-            self.connection.url + call.path,
-            method=call.method,
-            headers=call.headers(self.connection),
-            body=call.body,
-            allow_nonstandard_methods=True,
-            follow_redirects=False,
-            ca_certs=self.connection.ca_file or None,
-            connect_timeout=calls.CONNECT_SECONDS,
-            request_timeout=self._answer_seconds + call.wait_seconds,
-        )
         try:
+            request = HTTPRequest(
+                self.connection.url + call.path,
+                method=call.method,
+                headers=call.headers(self.connection),
+                body=call.body,
+                allow_nonstandard_methods=True,
+                follow_redirects=False,
+                ssl_options=self._trust(),
+                connect_timeout=calls.CONNECT_SECONDS,
+                request_timeout=self._answer_seconds + call.wait_seconds,
+            )
             answer = await self._http.fetch(request, raise_error=False)
         except OSError as error:
             raise self._unreachable() from error
         if answer.code == 599:
             raise self._unreachable() from answer.error
         return answer.code, answer.body
+
+    def _trust(self) -> ssl.SSLContext | None:
+        """Return whom to trust, read once; None for whom this machine trusts."""
+        if self._trusted is None and self.connection.ca_file:
+            self._trusted = ssl.create_default_context(cafile=self.connection.ca_file)
+        return self._trusted
 
     def _unreachable(self) -> PoolUnreachable:
         return PoolUnreachable(

@@ -137,13 +137,13 @@ async def _open(connection: Connection) -> IOStream:
     """Connect the socket of a stream."""
     parts = urlsplit(connection.url)
     secure = parts.scheme == "https"
-    opening = TCPClient().connect(
-        parts.hostname or "",
-        parts.port or (443 if secure else 80),
-        ssl_options=ssl.create_default_context(cafile=connection.ca_file or None) if secure else None,
-        max_buffer_size=_EVENT_BYTES,
-    )
     try:
+        opening = TCPClient().connect(
+            parts.hostname or "",
+            parts.port or (443 if secure else 80),
+            ssl_options=ssl.create_default_context(cafile=connection.ca_file or None) if secure else None,
+            max_buffer_size=_EVENT_BYTES,
+        )
         return await asyncio.wait_for(opening, CONNECT_SECONDS)
     except (OSError, TimeoutError, StreamClosedError) as error:
         raise _broken(connection, "does not accept connections") from error

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
 
 #: How long before it is made a certificate begins to be valid, days.
-BACKDATED_DAYS = 1
+_BACKDATED_DAYS = 1
 #: Begins the name, in a certificate, of the node that it was made for.
 NODE_URI = "urn:jupyter-gpupool:node:"
 _ORGANISATION = "jupyter_gpupool"
@@ -112,7 +112,7 @@ def _sign(
         .issuer_name(issuer.certificate.subject if issuer else subject)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=BACKDATED_DAYS))
+        .not_valid_before(now - datetime.timedelta(days=_BACKDATED_DAYS))
         .not_valid_after(now + datetime.timedelta(days=days))
         .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
         .add_extension(_usage(authority=issuer is None), critical=True)
@@ -200,18 +200,12 @@ def read_request(text: str) -> EllipticCurvePublicKey:
     return key
 
 
-def key_sha256(key: EllipticCurvePublicKey) -> str:
-    """Return the fingerprint of a public key."""
-    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-
-    data = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    return hashlib.sha256(data).hexdigest()
-
-
 def certified_key(certificate: x509.Certificate) -> str:
     """Return the fingerprint of the key that a certificate of ours is for."""
-    key: Any = certificate.public_key()
-    return key_sha256(key)
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    data = certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return hashlib.sha256(data).hexdigest()
 
 
 def fingerprint(certificate: x509.Certificate) -> str:

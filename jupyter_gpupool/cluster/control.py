@@ -150,6 +150,7 @@ class ControlPlane:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._addresses.clear()
         self._nodes.clear()
+        self._serials.clear()
         self._stack.close()
 
     async def send(self, node_id: str, orders: Sequence[Order]) -> None:

@@ -28,7 +28,6 @@ from jupyter_gpupool.protocol.join import (
     CA_PATH,
     ENV_JOIN_TOKEN,
     JOIN_PATH,
-    CertificateAnswer,
     JoinAnswer,
     JoinRequest,
     JoinToken,
@@ -153,11 +152,11 @@ def join(
     record = NodeRecord(
         format=names.FORMAT,
         url=str(address),
-        control=str(control).replace("https", "tls"),
+        control=str(control).replace("https", "tls", 1),
         node_id=node_id,
         node_name=node_name,
     )
-    pool.keep(record, key, CertificateAnswer(certificate=answer.certificate, trust=answer.trust))
+    pool.keep(record, key, answer)
     _pending(pool).unlink()
     return record
 

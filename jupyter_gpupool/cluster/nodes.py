@@ -12,7 +12,7 @@ from typing import Any
 
 from distributed import Scheduler, Worker
 
-from jupyter_gpupool.cluster.tls import ControlRole, Peer, peer_role, read_peer
+from jupyter_gpupool.cluster.tls import ControlRole, Peer, read_peer
 
 Handlers = dict[str, Callable[..., Any]]
 
@@ -29,7 +29,7 @@ def _ignore(**_: Any) -> None:
 
 
 class Guard:
-    """Lets nodes of the pool call, and nobody else.
+    """Lets peers of one role call, by default the nodes of the pool, and nobody else.
 
     Parameters
     ----------
@@ -37,13 +37,17 @@ class Guard:
         Tells whether a node's certificate counts still; by default all of the authority's do.
     denied : callable
         Told of who was turned away.
+    role : ControlRole
+        Who may call.
     """
 
     def __init__(
         self,
         passes: Callable[[Peer], bool] = lambda _: True,
         denied: Callable[[Peer], None] = lambda _: None,
+        role: ControlRole = ControlRole.AGENT,
     ) -> None:
+        self._role = role
         self._passes = passes
         self._denied = denied
 
@@ -52,7 +56,7 @@ class Guard:
 
         async def guarded(comm: Any, **message: Any) -> Any:
             peer = read_peer(comm.extra_info.get("peercert"))
-            if peer.role is not ControlRole.AGENT or not self._passes(peer):
+            if peer.role is not self._role or not self._passes(peer):
                 comm.abort()
                 self._denied(peer)
                 return None
@@ -62,19 +66,6 @@ class Guard:
             return await result if isinstance(result, Awaitable) else result
 
         return guarded
-
-
-def _guarded(role: ControlRole, handler: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a handler be called by peers of one role only; others are hung up on."""
-
-    async def guarded(comm: Any, **message: Any) -> Any:
-        if peer_role(comm.extra_info.get("peercert")) is not role:
-            comm.abort()
-            return None
-        result = handler(**message)
-        return await result if isinstance(result, Awaitable) else result
-
-    return guarded
 
 
 def _strip(server: Any, handlers: dict[str, Callable[..., Any]], streams: Handlers) -> None:
@@ -200,7 +191,7 @@ class AgentWorker(Worker):  # type: ignore[misc]
 
     def serve(self, name: str, handler: Callable[..., Any]) -> None:
         """Let the pool service call ``handler`` by this name."""
-        self.handlers[name] = _guarded(ControlRole.SERVICE, handler)
+        self.handlers[name] = Guard(role=ControlRole.SERVICE).over(handler)
 
     async def heartbeat(self) -> None:
         """Say that this agent lives; the scheduler would have it more often than is needed."""

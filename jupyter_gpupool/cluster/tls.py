@@ -32,6 +32,8 @@ from jupyter_gpupool.protocol.paths import write_private
 #: How long certificates are valid, days. They are remade with the runtime directory.
 VALID_DAYS = 3650
 _CA_FILE = "ca.pem"
+#: Who a certificate of the HTTP API speaks for; it is no role of the control plane.
+API_NAME = "api"
 
 
 class ControlRole(Enum):
@@ -68,6 +70,11 @@ class ControlTLS:
         """The authority's certificate."""
         return self.directory / _CA_FILE
 
+    @property
+    def api_files(self) -> tuple[Path, Path]:
+        """Certificate and key of the HTTP API, where it is for other machines."""
+        return self.directory / f"{API_NAME}.pem", self.directory / f"{API_NAME}.key"
+
     def complete(self) -> bool:
         """Tell whether every file is there."""
         needed = [self.ca_file, *(path for role in ControlRole for path in self.files(role))]
@@ -75,12 +82,7 @@ class ControlTLS:
 
     def write(self, role: ControlRole, signer: Signer, *, days: int, node_id: str = "") -> Any:
         """Make key and certificate of a role, and return the certificate."""
-        key = new_key()
-        certificate = sign(signer, role.value, key.public_key(), days=days, node_id=node_id)
-        certificate_file, key_file = self.files(role)
-        write_private(key_file, key_pem(key))
-        write_private(certificate_file, pem(certificate))
-        return certificate
+        return write_pair(self.files(role), role.value, signer, days=days, node_id=node_id)
 
     def security(self, role: str) -> Any:
         """Return Dask's security settings for ``"scheduler"`` or ``"worker"``: encrypted, both sides proven.
@@ -99,6 +101,16 @@ class ControlTLS:
             tls_ca_file=str(self.ca_file),
             **{f"tls_{role}_cert": str(certificate), f"tls_{role}_key": str(key)},
         )
+
+
+def write_pair(files: tuple[Path, Path], name: str, signer: Signer, **what: Any) -> Any:
+    """Make a key, and a certificate for it (`certificates.sign`); write both, and return the certificate."""
+    key = new_key()
+    certificate = sign(signer, name, key.public_key(), **what)
+    certificate_file, key_file = files
+    write_private(key_file, key_pem(key))
+    write_private(certificate_file, pem(certificate))
+    return certificate
 
 
 def ensure_control_tls(directory: Path) -> ControlTLS:
@@ -153,14 +165,11 @@ class Peer:
         The one node that it may speak for; empty where the certificate never left the machine.
     serial : int
         Number of the certificate.
-    expires : str
-        When it ends, as `ssl` writes it.
     """
 
     role: ControlRole | None
     node_id: str = ""
     serial: int = 0
-    expires: str = ""
 
 
 def read_peer(certificate: dict[str, Any] | None) -> Peer:
@@ -171,7 +180,6 @@ def read_peer(certificate: dict[str, Any] | None) -> Peer:
         role=peer_role(certificate),
         node_id=next((it.removeprefix(NODE_URI) for it in nodes if it.startswith(NODE_URI)), ""),
         serial=int(found.get("serialNumber", "0"), 16),
-        expires=found.get("notAfter", ""),
     )
 
 

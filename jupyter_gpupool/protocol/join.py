@@ -125,11 +125,9 @@ class CertificateAnswer(msgspec.Struct, kw_only=True):
     trust: str
 
 
-class JoinAnswer(msgspec.Struct, kw_only=True):
+class JoinAnswer(CertificateAnswer, kw_only=True):
     """What a node gets that joined."""
 
-    certificate: str
-    trust: str
     #: Where the control plane is, on the host that the node already speaks to.
     control_port: int
     version: str

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable
 
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.protocol.names import API_PREFIX
@@ -18,18 +17,19 @@ from jupyter_gpupool.service import handlers_snapshots as snapshots
 from jupyter_gpupool.service.auth import Forbidden
 from jupyter_gpupool.service.errors import MethodNotAllowed, NotFound, answer_for
 from jupyter_gpupool.service.web import (
+    ALWAYS,
     Answer,
     Context,
     Handler,
     Message,
     Receive,
     Request,
+    Send,
     Stream,
     json_answer,
 )
 
 _log = logging.getLogger(__name__)
-Send = Callable[[Message], Awaitable[None]]
 Methods = dict[str, Handler]
 
 #: Handlers by path and method.
@@ -64,9 +64,6 @@ ROUTES: dict[str, Methods] = {
 }
 _LEASE_PATH = re.compile(rf"({API_PREFIX}/leases/)([^/]{{1,200}})((?:/(?:why|quiesce|activity|pin|unpin))?)")
 _PORT = re.compile(r":\d{1,5}$")
-
-#: On every answer: nothing is to be kept by clients, or taken for something else.
-_ALWAYS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 
 
 class API:
@@ -110,7 +107,7 @@ class API:
             raise Forbidden("This host name is not served here.", hint="Use 127.0.0.1.")
 
     async def _send(self, request: Request, answer: Answer | Stream, send: Send) -> None:
-        headers = [(b"content-type", answer.kind), *_ALWAYS, (b"x-request-id", request.id.encode())]
+        headers = [(b"content-type", answer.kind), *ALWAYS, (b"x-request-id", request.id.encode())]
         if isinstance(answer, Stream):
             self._context.metrics.answered(request.method, 200)
             await send({"type": "http.response.start", "status": 200, "headers": headers})

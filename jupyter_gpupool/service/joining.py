@@ -38,15 +38,14 @@ from jupyter_gpupool.protocol.join import (
 )
 from jupyter_gpupool.protocol.paths import write_private
 from jupyter_gpupool.service import http
-from jupyter_gpupool.service.lifecycle import CannotListen
+from jupyter_gpupool.service.lifecycle import CannotListen, open_door
 from jupyter_gpupool.service.settings import ServiceSettings
-from jupyter_gpupool.service.web import Message, Receive
+from jupyter_gpupool.service.web import ALWAYS, Message, Receive, Send, read_capped
 
 _log = logging.getLogger(__name__)
 
 #: Largest request to join, bytes.
 MOST_BYTES = 16 * 1024
-Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 
@@ -145,28 +144,19 @@ async def listening(
     door = _open(settings.listen, settings.listen_port)
     port = door.getsockname()[1]
     app = JoinDoor(api, parts.authority, int(control.rpartition(":")[2]))
-    files = parts.tls.directory / "api.pem", parts.tls.directory / "api.key"
-    async with http.serving(app, [door], certificate=files):
+    async with http.serving(app, [door], certificate=parts.tls.api_files):
         yield f"https://{settings.listen}:{port}"
 
 
 def _open(host: str, port: int) -> socket.socket:
     try:
-        family, _, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        door = socket.socket(family, socket.SOCK_STREAM, protocol or socket.IPPROTO_TCP)
-        try:
-            door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            door.bind(address)
-            door.listen(128)
-        except OSError:
-            door.close()
-            raise
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return open_door(family, address)
     except OSError as error:
         raise CannotListen(
             f"The pool cannot listen on {host}:{port}: {error.strerror or error}.",
             hint="Check PoolService.listen, or free that port or set PoolService.listen_port.",
         ) from error
-    return door
 
 
 class JoinDoor:
@@ -193,7 +183,8 @@ class JoinDoor:
             case "GET", path if path == CA_PATH:
                 await _send(send, 200, self._authority.trust, b"application/x-pem-file")
             case "POST", path if path == JOIN_PATH:
-                status, body = await self._join(await _read(receive))
+                # of one that is too long there is only the beginning, which is no JSON
+                status, body = await self._join((await read_capped(receive, MOST_BYTES))[0])
                 await _send(send, status, body)
             case _:
                 await self._api(scope, receive, send)
@@ -224,24 +215,11 @@ class JoinDoor:
         )
 
 
-async def _read(receive: Receive) -> bytes:
-    """Read a body; of one that is too long only the beginning, which then is no JSON."""
-    parts, size, more = [], 0, True
-    while more:
-        message = await receive()
-        part: bytes = message.get("body", b"")
-        size, more = size + len(part), message.get("more_body", False)
-        if size <= MOST_BYTES:
-            parts.append(part)
-    return b"".join(parts)
-
-
 async def _send(send: Send, status: int, body: bytes, kind: bytes = b"application/json") -> None:
     headers: Sequence[tuple[bytes, bytes]] = [
         (b"content-type", kind),
         (b"content-length", b"%d" % len(body)),
-        (b"cache-control", b"no-store"),
-        (b"x-content-type-options", b"nosniff"),
+        *ALWAYS,
     ]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -11,6 +11,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from jupyter_gpupool._version import version
 from jupyter_gpupool.core.errors import GPUPoolError
@@ -116,7 +117,7 @@ def _bound(address: str, ports: list[int]) -> socket.socket:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     for port in ports:
         try:
-            return _open(family, address, port)
+            return open_door(family, (address, port))
         except OSError as error:
             if port == ports[-1]:
                 raise CannotListen(
@@ -126,12 +127,19 @@ def _bound(address: str, ports: list[int]) -> socket.socket:
     raise AssertionError("there is at least one port")
 
 
-def _open(family: socket.AddressFamily, address: str, port: int) -> socket.socket:
+def open_door(family: socket.AddressFamily, address: tuple[Any, ...]) -> socket.socket:
+    """Listen at an address.
+
+    Raises
+    ------
+    OSError
+        If that cannot be.
+    """
     # the protocol is named because asyncio sends small answers without delay only where it is
     door = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        door.bind((address, port))
+        door.bind(address)
         door.listen(128)
     except OSError:
         door.close()

@@ -159,18 +159,17 @@ class _Service:
 
     def _make_control(self) -> ControlPlane:
         """Make the control plane: for this machine's agent only, or for those of other machines, too."""
-        ttl, others = self._settings.worker_ttl_seconds, self.others
-        if others is None:
-            tls = ensure_control_tls(self._settings.runtime / names.TLS_DIR)
-            return ControlPlane(tls=tls, on_reports=self._reports, on_left=self._left, worker_ttl_seconds=ttl)
+        settings, others = self._settings, self.others
+        beyond: dict[str, Any] = {}
+        if others is not None:
+            desk = others.desk.handlers
+            beyond = {"host": settings.listen, "passes": others.gate.passes, "desk": desk}
         return ControlPlane(
-            tls=others.tls,
+            tls=others.tls if others is not None else ensure_control_tls(settings.runtime / names.TLS_DIR),
             on_reports=self._reports,
             on_left=self._left,
-            host=self._settings.listen,
-            worker_ttl_seconds=ttl,
-            passes=others.gate.passes,
-            desk=others.desk.handlers,
+            worker_ttl_seconds=settings.worker_ttl_seconds,
+            **beyond,
         )
 
     async def _reports(self, node_id: str, reports: list[Report]) -> None:

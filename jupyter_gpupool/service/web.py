@@ -27,9 +27,24 @@ from jupyter_gpupool.service.watch import Watch
 T = TypeVar("T")
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
 
 #: Largest body of a request, bytes.
 BODY_BYTES = 64 * 1024
+#: On every answer: nothing is to be kept by clients, or taken for something else.
+ALWAYS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
+
+
+async def read_capped(receive: Receive, most_bytes: int) -> tuple[bytes, int]:
+    """Read a body; return it, or only the beginning of one that is longer, and how long it is."""
+    parts, size, more = [], 0, True
+    while more:
+        message = await receive()
+        part = message.get("body", b"")
+        size, more = size + len(part), message.get("more_body", False)
+        if size <= most_bytes:
+            parts.append(part)
+    return b"".join(parts), size
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,16 +128,9 @@ class Request:
         TooLarge
             If it is longer than any request needs.
         """
-        parts, size, more = [], 0, True
-        while more:
-            message = await self._receive()
-            part = message.get("body", b"")
-            size, more = size + len(part), message.get("more_body", False)
-            if size <= BODY_BYTES:
-                parts.append(part)
+        self.body, size = await read_capped(self._receive, BODY_BYTES)
         if size > BODY_BYTES:
             raise TooLarge(f"This body has more than {BODY_BYTES} bytes.", hint="Send less.")
-        self.body = b"".join(parts)
 
     async def gone(self) -> None:
         """Return when the client has hung up."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,13 +28,17 @@ class Pool:
 
     def serve(self) -> None:
         """Start the service, and wait until it answers."""
-        self.host.start(
+        service = self.host.start(
             *("serve", "--listen", self.host.address, "--PoolService.start_agent=False"),
             *("--PoolService.agent_grace_seconds=2", "--PoolService.worker_ttl_seconds=4"),
             f"--PoolService.tokens={{'ann': '{TOKEN}'}}",
             log="serve.log",
         )
-        wait_for(self.state, f"the service to answer; its log:\n{self.host.log('serve.log')}")
+        wait_for(lambda: self._answers(service), "the service to answer")
+
+    def _answers(self, service: subprocess.Popen[bytes]) -> Any:
+        assert service.poll() is None, self.host.log("serve.log")
+        return self.state()
 
     def state(self) -> Any:
         """Return the pool as its host sees it; None while there is none."""

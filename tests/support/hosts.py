@@ -43,14 +43,14 @@ class Host:
 
     def __init__(self, space: str, link: str, address: str, home: Path) -> None:
         self.space, self.link, self.address, self.home = space, link, address, home
+        self._inside = ("nsenter", f"--net=/run/netns/{space}")
         home.mkdir(parents=True)
         self.environment = {**world(home), "PYTHONPATH": str(ROOT)}
         self.runtime = Path(self.environment[names.ENV_RUNTIME_DIR])
         self._started: list[subprocess.Popen[bytes]] = []
 
     def _command(self, arguments: tuple[str, ...]) -> list[str]:
-        inside = ("nsenter", f"--net=/run/netns/{self.space}")
-        return [*inside, sys.executable, "-m", "jupyter_gpupool", *arguments]
+        return [*self._inside, sys.executable, "-m", "jupyter_gpupool", *arguments]
 
     def start(self, *arguments: str, log: str) -> subprocess.Popen[bytes]:
         """Start ``jupyter gpupool …`` on this host."""
@@ -87,7 +87,7 @@ class Host:
     def listening(self) -> set[tuple[str, int]]:
         """Return the addresses on which anything listens on this host for TCP, beside loopback."""
         done = subprocess.run(
-            ["nsenter", f"--net=/run/netns/{self.space}", "ss", "-Hltn"],
+            [*self._inside, "ss", "-Hltn"],
             check=True,
             capture_output=True,
             text=True,
@@ -113,10 +113,13 @@ class Host:
 class Network:
     """A few hosts and the cables between them; the first host has the bridge."""
 
-    def __init__(self, home: Path, count: int) -> None:
-        tag = uuid.uuid4().hex[:6]
+    def __init__(self) -> None:
         self._spaces: list[str] = []
         self.hosts: list[Host] = []
+
+    def build(self, home: Path, count: int) -> None:
+        """Make so many hosts; what was made of them is taken away by `close`, also where that fails."""
+        tag = uuid.uuid4().hex[:6]
         first = self._space(f"gp{tag}h0")
         _ip("-n", first, "link", "add", "bridge", "type", "bridge")
         _ip("-n", first, "addr", "add", f"{NETWORK}.1/24", "dev", "bridge")
@@ -166,11 +169,12 @@ def network(home: Path, count: int) -> Iterator[Network]:
         pytest.skip("network namespaces need root on Linux")
     if missing := [it for it in ("ip", "nsenter", "ss") if not shutil.which(it)]:
         pytest.skip(f"this machine has no {', '.join(missing)}")
+    made = Network()
     try:
-        made = Network(home, count)
-    except subprocess.CalledProcessError as error:
-        pytest.skip(f"this machine makes no network namespaces: {error.stderr.decode().strip()}")
-    try:
+        try:
+            made.build(home, count)
+        except subprocess.CalledProcessError as error:
+            pytest.skip(f"this machine makes no network namespaces: {error.stderr.decode().strip()}")
         yield made
     finally:
         made.close()

@@ -9,16 +9,15 @@ from __future__ import annotations
 import logging
 import secrets
 import socket
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jupyter_gpupool.cluster import certificates
-from jupyter_gpupool.cluster.authority.book import OWN, Audit, Book, CertificateRow
+from jupyter_gpupool.cluster.authority.book import OWN, Audit, Book, CertificateRow, now_ms
 from jupyter_gpupool.cluster.certificates import Signer
 from jupyter_gpupool.cluster.errors import AuthorityFault
-from jupyter_gpupool.cluster.tls import ControlRole, ControlTLS, Peer, locked
+from jupyter_gpupool.cluster.tls import API_NAME, ControlRole, ControlTLS, Peer, locked, write_pair
 from jupyter_gpupool.protocol import names
 from jupyter_gpupool.protocol.join import CertificateAnswer, JoinToken, new_token
 from jupyter_gpupool.protocol.paths import private_directory, write_private
@@ -35,9 +34,6 @@ AUTHORITY_DAYS, SERVICE_DAYS, NODE_DAYS = 3650, 730, 90
 RENEW_PART = 1 / 3
 #: Folder of the authority in the data directory.
 FOLDER = "authority"
-#: Who a certificate of the HTTP API speaks for; it is no role of the control plane.
-API_NAME = "api"
-_DAY_MS = 86_400_000
 
 
 class Authority:
@@ -55,8 +51,7 @@ class Authority:
         with locked(directory / "lock"):
             if not (directory / "ca.key").exists():
                 self._save("ca", _make())
-
-        self._read()
+            self._read()
 
     # --- who vouches ----------------------------------------------------------------------------
 
@@ -112,12 +107,7 @@ class Authority:
         if node_id:
             own = tls.write(ControlRole.AGENT, anchor, days=SERVICE_DAYS, node_id=node_id)
             self.book.replace_own(_row(own, node_id, socket.gethostname(), anchor, OWN))
-        key = certificates.new_key()
-        api = certificates.sign(
-            anchor, API_NAME, key.public_key(), days=SERVICE_DAYS, hosts=hosts, serves_only=True
-        )
-        write_private(directory / "api.key", certificates.key_pem(key))
-        write_private(directory / "api.pem", certificates.pem(api))
+        write_pair(tls.api_files, API_NAME, anchor, days=SERVICE_DAYS, hosts=hosts, serves_only=True)
         return tls
 
     # --- nodes ----------------------------------------------------------------------------------
@@ -143,11 +133,10 @@ class Authority:
 
     def due(self, peer: Peer) -> bool:
         """Tell whether a node's certificate should be renewed: it ends soon, or its authority does."""
-        rows = [row for row in self.book.certificates() if row.serial == peer.serial]
-        if not rows:
+        row = self.book.certificate(peer.serial)
+        if row is None:
             return False
-        row, now_ms = rows[0], time.time_ns() // 1_000_000
-        late = row.expires_ms - now_ms < (row.expires_ms - row.issued_ms) * RENEW_PART
+        late = row.expires_ms - now_ms() < (row.expires_ms - row.issued_ms) * RENEW_PART
         return late or row.signer_sha256 != self.signer.fingerprint
 
     def renew(self, peer: Peer, csr: str) -> CertificateAnswer:
@@ -157,10 +146,14 @@ class Authority:
         ------
         BadCertificateRequest
             If the request cannot be granted.
+        AuthorityFault
+            If the one that it has is void.
         """
-        (old,) = (row for row in self.book.certificates() if row.serial == peer.serial)
+        old = self.book.certificate(peer.serial)
+        if old is None:
+            raise AuthorityFault(f"The certificate {peer.serial:x} is not one of this pool's nodes.")
         row, certificate = self._make(csr, peer.node_id, old.node_name, old.token_id)
-        self.book.renewed(row)
+        self.book.renewed(row, after=peer.serial)
         logger.info("Node %s (%s) renewed its certificate", old.node_name, peer.node_id)
         return CertificateAnswer(certificate=certificate, trust=self.trust.decode())
 
@@ -182,6 +175,7 @@ class Authority:
             If there are two already.
         """
         with locked(self.directory / "lock"):
+            self._read()
             if self.rotating:
                 raise AuthorityFault(
                     "The authority is being rotated already.",
@@ -194,14 +188,14 @@ class Authority:
 
     def behind(self) -> list[CertificateRow]:
         """Return the nodes whose newest certificate the old authority made."""
-        new, now_ms = self.signer.fingerprint, time.time_ns() // 1_000_000
+        new, at_ms = self.signer.fingerprint, now_ms()
         return [
             row
             for row in self.book.newest()
             if row.token_id != OWN
             and row.signer_sha256 != new
             and not row.revoked_ms
-            and row.expires_ms > now_ms
+            and row.expires_ms > at_ms
         ]
 
     def end_rotation(self, *, force: bool) -> None:
@@ -212,18 +206,19 @@ class Authority:
         AuthorityFault
             If there is none, or a node would be cut off and ``force`` was not given.
         """
-        if not self.rotating:
-            raise AuthorityFault(
-                "The authority is not being rotated.", hint="Begin with `jupyter gpupool certs rotate`."
-            )
-        behind = ", ".join(row.node_name for row in self.behind())
-        if behind and not force:
-            raise AuthorityFault(
-                f"These nodes have not renewed yet, and would be cut off: {behind}.",
-                hint="Restart the service, wait until they are back, or use --force and join them anew.",
-            )
-        old = self.anchor.fingerprint
         with locked(self.directory / "lock"):
+            self._read()
+            if not self.rotating:
+                raise AuthorityFault(
+                    "The authority is not being rotated.", hint="Begin with `jupyter gpupool certs rotate`."
+                )
+            behind = ", ".join(row.node_name for row in self.behind())
+            if behind and not force:
+                raise AuthorityFault(
+                    f"These nodes have not renewed yet, and would be cut off: {behind}.",
+                    hint="Restart the service, wait until they are back, or use --force and join them anew.",
+                )
+            old = self.anchor.fingerprint
             (self.directory / "old.key").unlink()
             (self.directory / "old.pem").unlink(missing_ok=True)
             self._read()
@@ -246,6 +241,6 @@ def _row(
         key_sha256=certificates.certified_key(made),
         token_id=token_id,
         signer_sha256=signer.fingerprint,
-        issued_ms=round(made.not_valid_before_utc.timestamp() * 1000) + certificates.BACKDATED_DAYS * _DAY_MS,
+        issued_ms=now_ms(),
         expires_ms=round(made.not_valid_after_utc.timestamp() * 1000),
     )

@@ -12,19 +12,18 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
 from jupyter_gpupool.cluster.errors import AuthorityFault, JoinRefused
+from jupyter_gpupool.cluster.journal_file import BUSY_TIMEOUT_MS
 from jupyter_gpupool.protocol.join import JoinToken
 
 #: In place of a token's id: the certificate of the pool's own machine, which needed none.
 OWN = ""
-#: How long a statement waits for another process, milliseconds.
-BUSY_TIMEOUT_MS = 5000
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS tokens (
     id TEXT PRIMARY KEY, secret_sha256 TEXT NOT NULL, note TEXT NOT NULL, created_ms INTEGER NOT NULL,
@@ -39,6 +38,10 @@ CREATE TABLE IF NOT EXISTS audit (
     seq INTEGER PRIMARY KEY, wall_ms INTEGER NOT NULL, what TEXT NOT NULL, detail TEXT NOT NULL
 );
 """
+_CERTIFICATES = (
+    "SELECT serial, node_id, node_name, key_sha256, token_id, signer_sha256, issued_ms, expires_ms,"
+    " revoked_ms FROM certificates"
+)
 
 
 class Audit(Enum):
@@ -111,7 +114,8 @@ class AuditRow:
     detail: dict[str, str]
 
 
-def _now_ms() -> int:
+def now_ms() -> int:
+    """Return the time, UTC, milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
@@ -122,13 +126,10 @@ class Book:
     ----------
     path : Path
         Its file, in a private directory that exists.
-    wall_ms : callable
-        The clock, for tests.
     """
 
-    def __init__(self, path: Path, wall_ms: Callable[[], int] = _now_ms) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self._wall_ms = wall_ms
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
         with self._open() as database:
             database.executescript(_SCHEMA)
@@ -140,12 +141,7 @@ class Book:
             with closing(sqlite3.connect(self.path, isolation_level=None)) as database:
                 database.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
                 database.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-                try:
-                    yield database
-                except BaseException:
-                    if database.in_transaction:
-                        database.execute("ROLLBACK")
-                    raise
+                yield database  # what is not committed goes when it is closed
                 if database.in_transaction:
                     database.execute("COMMIT")
         except sqlite3.Error as error:
@@ -157,7 +153,7 @@ class Book:
     def _note(self, database: sqlite3.Connection, what: Audit, **detail: str) -> None:
         database.execute(
             "INSERT INTO audit (wall_ms, what, detail) VALUES (?, ?, ?)",
-            (self._wall_ms(), what.value, json.dumps(detail, ensure_ascii=False)),
+            (now_ms(), what.value, json.dumps(detail, ensure_ascii=False)),
         )
 
     def note(self, what: Audit, **detail: str) -> None:
@@ -175,8 +171,8 @@ class Book:
 
     def add_token(self, token: JoinToken, *, seconds: float, uses: int, note: str = "") -> None:
         """Keep a new token, for so long and so many nodes."""
-        now_ms = self._wall_ms()
-        row = (token.id, _hash(token.secret), note, now_ms, now_ms + round(seconds * 1000), uses)
+        at_ms = now_ms()
+        row = (token.id, _hash(token.secret), note, at_ms, at_ms + round(seconds * 1000), uses)
         with self._open() as database:
             database.execute(
                 "INSERT INTO tokens (id, secret_sha256, note, created_ms, expires_ms, uses_left)"
@@ -187,7 +183,7 @@ class Book:
 
     def tokens(self) -> list[TokenRow]:
         """Return all tokens, oldest first."""
-        now_ms = self._wall_ms()
+        at_ms = now_ms()
         with self._open(write=False) as database:
             rows = database.execute(
                 "SELECT id, note, created_ms, expires_ms, uses_left, revoked_ms FROM tokens"
@@ -200,7 +196,7 @@ class Book:
                 created_ms=it[2],
                 expires_ms=it[3],
                 uses_left=it[4],
-                state=_state(it[4], it[3], it[5], now_ms),
+                state=_state(it[4], it[3], it[5], at_ms),
             )
             for it in rows
         ]
@@ -216,7 +212,7 @@ class Book:
         with self._open() as database:
             done = database.execute(
                 "UPDATE tokens SET revoked_ms = COALESCE(revoked_ms, ?) WHERE id = ?",
-                (self._wall_ms(), token_id),
+                (now_ms(), token_id),
             )
             if not done.rowcount:
                 raise AuthorityFault(
@@ -252,9 +248,9 @@ class Book:
         valid = "node_id = ? AND revoked_ms IS NULL AND expires_ms > ?"
         certificates = database.execute(
             f"SELECT key_sha256, token_id FROM certificates WHERE {valid}",  # noqa: S608 - a constant
-            (wanted.node_id, self._wall_ms()),
+            (wanted.node_id, now_ms()),
         ).fetchall()
-        state = _state(row[1], row[2], row[3], self._wall_ms())
+        state = _state(row[1], row[2], row[3], now_ms())
         if state in (TokenState.EXPIRED, TokenState.REVOKED):
             raise JoinRefused(f"This join token {_SAID[state]}.", hint=_ANOTHER)
         if (wanted.key_sha256, token.id) in certificates:
@@ -270,9 +266,18 @@ class Book:
 
     # --- certificates ---------------------------------------------------------------------------
 
-    def renewed(self, row: CertificateRow) -> None:
-        """Keep that a node got its next certificate."""
+    def renewed(self, row: CertificateRow, *, after: int) -> None:
+        """Keep that a node got its next certificate.
+
+        Raises
+        ------
+        AuthorityFault
+            If the one that it comes ``after`` was revoked meanwhile.
+        """
         with self._open() as database:
+            valid = "SELECT 1 FROM certificates WHERE serial = ? AND revoked_ms IS NULL"
+            if database.execute(valid, (f"{after:x}",)).fetchone() is None:
+                raise AuthorityFault(f"The certificate {after:x} of node {row.node_name} is void.")
             _insert(database, row)
             self._note(database, Audit.CERTIFICATE_RENEWED, node=row.node_id, name=row.node_name)
 
@@ -285,18 +290,21 @@ class Book:
     def certificates(self) -> list[CertificateRow]:
         """Return the certificates of all nodes, oldest first."""
         with self._open(write=False) as database:
-            rows = database.execute(
-                "SELECT serial, node_id, node_name, key_sha256, token_id, signer_sha256, issued_ms,"
-                " expires_ms, revoked_ms FROM certificates ORDER BY seq"
-            ).fetchall()
+            rows = database.execute(f"{_CERTIFICATES} ORDER BY seq").fetchall()
         return [_certificate(*it) for it in rows]
+
+    def certificate(self, serial: int) -> CertificateRow | None:
+        """Return the certificate of a number, revoked or not; None where there is none."""
+        with self._open(write=False) as database:
+            row = database.execute(f"{_CERTIFICATES} WHERE serial = ?", (f"{serial:x}",)).fetchone()
+        return None if row is None else _certificate(*row)
 
     def newest(self) -> list[CertificateRow]:
         """Return the newest certificate of each node."""
         return list({row.node_id: row for row in self.certificates()}.values())
 
-    def revoke_node(self, name: str) -> int:
-        """Declare the certificates of a node void, by its name or id; return how many there were.
+    def revoke_node(self, name: str) -> None:
+        """Declare the certificates of a node void, by its name or id.
 
         Raises
         ------
@@ -307,7 +315,7 @@ class Book:
             done = database.execute(
                 "UPDATE certificates SET revoked_ms = ?"
                 " WHERE (node_id = ? OR node_name = ?) AND revoked_ms IS NULL",
-                (self._wall_ms(), name, name),
+                (now_ms(), name, name),
             )
             if not done.rowcount:
                 raise AuthorityFault(
@@ -315,7 +323,6 @@ class Book:
                     hint="List them with `jupyter gpupool certs show`.",
                 )
             self._note(database, Audit.NODE_REVOKED, node=name)
-        return done.rowcount
 
 
 def _insert(database: sqlite3.Connection, row: CertificateRow) -> None:

@@ -113,3 +113,13 @@ async def test_nobody_listening_is_one_sentence():
         await anext(AsyncPoolClient(Connection(url="http://127.0.0.1:1", token="t")).events())
     with pytest.raises(PoolUnreachable, match="does not answer"):
         await AsyncPoolClient(Connection(url="http://127.0.0.1:1", token="t")).pool()
+
+
+@pytest.mark.asyncio
+async def test_a_file_of_whom_to_trust_that_is_not_there_is_one_sentence():
+    client = AsyncPoolClient(Connection(url="https://127.0.0.1:1", token="t", ca_file="/nowhere/ca.pem"))
+    with pytest.raises(PoolUnreachable, match="does not accept connections"):
+        await anext(client.events())
+    with pytest.raises(PoolUnreachable, match="does not answer"):
+        await client.pool()
+    client.close()

@@ -175,6 +175,15 @@ class TestGate:
         Book(authority.book.path).revoke_node("node-1")
         assert not gate.passes(_peer(made))
 
+    def test_one_that_was_revoked_meanwhile_is_not_renewed(self, authority: Authority) -> None:
+        made = _join(authority, _token(authority))
+        Book(authority.book.path).revoke_node("node-1")
+        with pytest.raises(AuthorityFault, match="is void"):
+            authority.renew(_peer(made), _request())
+        assert len(authority.book.certificates()) == 1
+        with pytest.raises(AuthorityFault, match="not one of this pool"):
+            authority.renew(Peer(role=ControlRole.AGENT, node_id="node-1", serial=7), _request())
+
     def test_without_a_book_nobody_passes(self, authority: Authority) -> None:
         gate, made = Gate(authority.book), _join(authority, _token(authority))
         authority.book.path.unlink()
@@ -224,6 +233,13 @@ class TestRotation:
         assert not authority.due(_peer(made))
         _join(authority, _token(authority), "node-2").verify_directly_issued_by(authority.anchor.certificate)
         assert Authority(authority.directory).due(_peer(made))
+
+    def test_two_who_begin_at_once_make_one_new_authority(self, authority: Authority) -> None:
+        other = Authority(authority.directory)
+        other.begin_rotation()
+        with pytest.raises(AuthorityFault, match="rotated already"):
+            authority.begin_rotation()
+        assert authority.signer.fingerprint == other.signer.fingerprint
 
     def test_it_can_be_forced(self, authority: Authority) -> None:
         _join(authority, _token(authority))
