@@ -19,10 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from _common import HERE
-
-sys.path.insert(0, str(HERE))
-
 
 @dataclass(frozen=True, kw_only=True)
 class State:
@@ -48,10 +44,23 @@ class State:
     quick: int
 
 
-_COLUMNS = "x = pd.DataFrame({'a': rng.integers(0, 1000, N), 'b': rng.standard_normal(N), %s})"
 _WORDS = "np.array(['alpha', 'beta', 'gamma', 'delta'], dtype=object)"
-_FRAME = "rng = np.random.default_rng(0)\n" + _COLUMNS
-_NUMBERS = "'c': rng.standard_normal(N), 'd': rng.integers(0, 2, N).astype(bool)"
+
+
+def _frame(more: str) -> State:
+    """Describe a frame with these columns, too."""
+    columns = f"'a': rng.integers(0, 1000, N), 'b': rng.standard_normal(N), {more}"
+    return State(
+        needs=("pandas",),
+        imports="import numpy as np, pandas as pd",
+        make=f"rng = np.random.default_rng(0)\nx = pd.DataFrame({{{columns}}})",
+        change="x.iloc[77, 1] = 3.0",
+        check="x.iloc[77, 1] == 3 and len(x) == N",
+        full=5_000_000,
+        quick=500_000,
+    )
+
+
 STATES = {
     "numpy, 500 MB": State(
         needs=("numpy",),
@@ -62,24 +71,8 @@ STATES = {
         full=62_500_000,
         quick=8_000_000,
     ),
-    "frame of 5e6 rows": State(
-        needs=("pandas",),
-        imports="import numpy as np, pandas as pd",
-        make=_FRAME % _NUMBERS,
-        change="x.iloc[77, 1] = 3.0",
-        check="x.iloc[77, 1] == 3 and len(x) == N",
-        full=5_000_000,
-        quick=500_000,
-    ),
-    "frame with strings": State(
-        needs=("pandas",),
-        imports="import numpy as np, pandas as pd",
-        make=_FRAME % f"'s': rng.choice({_WORDS}, N)",
-        change="x.iloc[77, 1] = 3.0",
-        check="x.iloc[77, 1] == 3 and len(x) == N",
-        full=5_000_000,
-        quick=500_000,
-    ),
+    "frame of 5e6 rows": _frame("'c': rng.standard_normal(N), 'd': rng.integers(0, 2, N).astype(bool)"),
+    "frame with strings": _frame(f"'s': rng.choice({_WORDS}, N)"),
     "torch model + AdamW": State(
         needs=("torch",),
         imports="import torch",
@@ -109,19 +102,24 @@ class _Ours:
     def __init__(self, folder: Path) -> None:
         from state_adapter import get_ready, new_shell
 
-        self.folder, self.shell = folder, new_shell(folder)
-        self.ready = _timed(get_ready)[0]
+        self.folder, self.shell, self._known = folder, new_shell(folder), 0
+        self.ready = _timed(get_ready)
         self.namespace: dict[str, Any] = self.shell.user_ns
 
     def run(self, cell: str) -> None:
         self.shell.run_cell(cell).raise_error()
 
-    def save(self) -> int:
-        from state_adapter import checkpoint, size_of
+    def save(self) -> None:
+        from state_adapter import checkpoint
 
-        before = size_of(self.folder)
         checkpoint()
-        return size_of(self.folder) - before
+
+    def written(self) -> int:
+        """Return how much was written since this was asked last, bytes."""
+        from state_adapter import size_of
+
+        before, self._known = self._known, size_of(self.folder)
+        return self._known - before
 
     def load(self) -> None:
         from state_adapter import restore
@@ -139,7 +137,7 @@ class _File:
     def run(self, cell: str) -> None:
         exec(cell, self.namespace)  # noqa: S102 - our own text
 
-    def save(self) -> int:
+    def save(self) -> None:
         left_out = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type)
         items = self.namespace.items()
         kept = {key: it for key, it in items if key[:2] != "__" and not isinstance(it, left_out)}
@@ -147,6 +145,9 @@ class _File:
             self.dump(kept, file)
             file.flush()
             os.fsync(file.fileno())
+
+    def written(self) -> int:
+        """Return how much the last save wrote, bytes."""
         return self.path.stat().st_size
 
     def load(self) -> None:
@@ -179,7 +180,11 @@ class _Torch(_File):
 class _Nothing(_Ours):
     """The cells alone, in the same shell: what memory they take."""
 
-    def save(self) -> int:
+    def save(self) -> None:
+        """Save nothing."""
+
+    def written(self) -> int:
+        """Return how much that was, bytes."""
         return 0
 
 
@@ -191,10 +196,10 @@ TOOLS: dict[str, Callable[[Path], Any]] = {
 }
 
 
-def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
+def _timed(work: Callable[[], None]) -> float:
     start = time.perf_counter()
-    made = work()
-    return time.perf_counter() - start, made
+    work()
+    return time.perf_counter() - start
 
 
 def _disk(folder: Path, nbytes: int) -> float:
@@ -217,9 +222,10 @@ def save(tool: Any, state: State, size: int, folder: Path) -> dict[str, float]:
     tool.namespace["N"] = size
     for stage, cell in (("first", state.make), ("unchanged", "len('')"), ("changed", state.change)):
         tool.run(cell)
-        found[stage], found[f"{stage}_bytes"] = _timed(tool.save)
+        found[stage], found[f"{stage}_bytes"] = _timed(tool.save), tool.written()
     found["peak_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    found["disk"] = _disk(folder, int(found["first_bytes"]))
+    if type(tool) is _File:  # the others are compared with it
+        found["disk"] = _disk(folder, int(found["first_bytes"]))
     return found
 
 
@@ -231,7 +237,7 @@ def load(tool: Any, state: State) -> dict[str, float]:
         for name in [it for it in ("x", "opt") if it in tool.namespace]:
             del tool.namespace[name]
         gc.collect()
-        found[stage] = _timed(tool.load)[0]
+        found[stage] = _timed(tool.load)
     if not eval(state.check, tool.namespace):  # noqa: S307 - our own text
         raise SystemExit("what was loaded is not what was saved")
     return found

@@ -204,14 +204,14 @@ def warm() -> None:
     Whoever saves while the interpreter ends calls it before: nothing can be imported then.
     """
     import concurrent.futures.thread
-    import sysconfig
 
     from jupyter_gpupool.state import restoring, saving
+    from jupyter_gpupool.state.process.modules import installed
     from jupyter_gpupool.state.store import opening, reader, writer
 
     _ = concurrent.futures.thread, restoring, saving, opening, reader, writer
     saving.registry()
-    sysconfig.get_paths()  # the first look imports how Python was built
+    installed()  # the first look imports how Python was built
 
 
 def _label(

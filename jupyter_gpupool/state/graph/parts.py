@@ -6,7 +6,6 @@ Rule of this module: a section that fails costs itself, and is told.
 from __future__ import annotations
 
 import sys
-import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -99,12 +98,13 @@ def history_of_shell(namespace: dict[str, Any]) -> History | None:
 
 def origins() -> dict[str, str]:
     """Return the files of modules that were imported from the user's own folders."""
-    installed = {sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
+    from jupyter_gpupool.state.process.modules import installed
+
     found = {}
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__dict__", {}).get("__file__")
         if not isinstance(file, str) or not file.endswith(".py") or "." in name or name == "__main__":
             continue
-        if not any(file.startswith(folder) for folder in installed):
+        if not file.startswith(installed()):
             found[name] = str(Path(file).absolute())
     return found

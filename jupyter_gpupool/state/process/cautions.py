@@ -38,7 +38,8 @@ def _named(category: Any) -> Any:
     if isinstance(category, _ByName):
         return category.names
     module, qualname = getattr(category, "__module__", None), getattr(category, "__qualname__", None)
-    if not isinstance(module, str) or module.partition(".")[0] in {*sys.stdlib_module_names, "__main__"}:
+    top = module.partition(".")[0] if isinstance(module, str) else "__main__"
+    if top == "__main__" or top in sys.stdlib_module_names:
         return category
     return (module, qualname) if known.is_named(category, module, qualname) else category
 

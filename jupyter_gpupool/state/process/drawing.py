@@ -9,10 +9,12 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from functools import partial
 from typing import Any
 
 from jupyter_gpupool.state.graph import known, lost
 from jupyter_gpupool.state.process.section import Changes, Section, Tell, Undo
+from jupyter_gpupool.state.process.settings import Settings
 
 _NAME = "drawing"
 _INLINE = "inline"
@@ -160,13 +162,8 @@ class _Before:
 
 
 def _put_settings(value: dict[str, Any], changes: Changes) -> None:
-    inline = _inline()
-    for name, wanted in value["settings"].items():
-        before = getattr(inline, name, None)
-        if before != wanted and not lost.is_lost(wanted):
-            changes.make(
-                f"InlineBackend.{name}", _setting(inline, name, wanted), _setting(inline, name, before)
-            )
+    write = partial(setattr, _inline())
+    Settings(name="InlineBackend", read=_settings, defaults=dict, write=write).put(value["settings"], changes)
     formats, options = _formats(), _options()
     wanted_options = {name: it for name, it in value["options"].items() if not lost.is_lost(it)}
     if set(formats) != set(value["formats"]) or options != wanted_options:
@@ -175,10 +172,6 @@ def _put_settings(value: dict[str, Any], changes: Changes) -> None:
             _selecting(value["formats"], wanted_options),
             _selecting(formats, options),
         )
-
-
-def _setting(inline: Any, name: str, value: Any) -> Undo:
-    return lambda: setattr(inline, name, value)
 
 
 def _selecting(formats: list[str], options: dict[str, Any]) -> Undo:

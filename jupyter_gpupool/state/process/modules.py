@@ -14,7 +14,7 @@ import sys
 import sysconfig
 import tokenize
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -91,7 +91,7 @@ def _of_user(namespace: dict[str, Any]) -> list[ModuleType]:
     ahead = _led_to(list(namespace.values()))
     while ahead and len(found) < MOST:
         module = ahead.pop()
-        if module.__name__ not in found and _is_users(module):
+        if _is_users(module) and module.__name__ not in found:
             found[module.__name__] = module
             ahead += _led_to(list(vars(module).values()))
     return [found[name] for name in sorted(found)]
@@ -109,15 +109,18 @@ def _led_to(values: Iterable[Any]) -> list[ModuleType]:
 
 def _is_users(module: ModuleType) -> bool:
     name, file = vars(module).get("__name__"), vars(module).get("__file__")
-    if not isinstance(name, str) or name.partition(".")[0] in {*sys.stdlib_module_names, "__main__", _OURS}:
+    if not isinstance(name, str):
+        return False
+    if (top := name.partition(".")[0]) in sys.stdlib_module_names or top in ("__main__", _OURS):
         return False
     if not isinstance(file, str) or not file.endswith(".py") or sys.modules.get(name) is not module:
         return False
-    return not {"site-packages", "dist-packages"} & {*Path(file).parts} and not file.startswith(_installed())
+    return not {"site-packages", "dist-packages"} & {*Path(file).parts} and not file.startswith(installed())
 
 
 @functools.cache
-def _installed() -> tuple[str, ...]:
+def installed() -> tuple[str, ...]:
+    """Return the folders of Python's own modules, and of what is installed beside them."""
     return tuple({sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
@@ -162,22 +165,20 @@ def _parsed(file: str, _: int) -> _Written | None:
         with tokenize.open(file) as stream:
             source = stream.read()
         tree, table = ast.parse(source), symtable.symtable(source, file, "exec")
+        times = Counter(name for node in _at_module_level(tree) for name in _binds(node))
     except (OSError, SyntaxError, ValueError, RecursionError):
         return None
     bound = [it.get_name() for it in table.get_symbols() if it.is_assigned() or it.is_imported()]
-    star = any(
-        isinstance(it, ast.ImportFrom) and any(name.name == "*" for name in it.names) for it in ast.walk(tree)
-    )
-    return _Written(frozenset(bound), _plain(tree), all=not star)
+    # whoever imports everything of another module, which is possible at the top only, binds "*"
+    return _Written(frozenset(bound), _plain(tree, times), all="*" not in times)
 
 
-def _plain(tree: ast.Module) -> dict[str, Any]:
+def _plain(tree: ast.Module, times: Mapping[str, int]) -> dict[str, Any]:
     """Return what names are bound to that are bound once, at the top, to something written out."""
-    times = Counter(name for node in _at_module_level(tree) for name in _binds(node))
     found: dict[str, Any] = {}
     for statement in tree.body:
         name, value = _assignment(statement)
-        if value is None or times[name] != 1:
+        if value is None or times.get(name) != 1:
             continue
         try:
             found[name] = ast.literal_eval(value)

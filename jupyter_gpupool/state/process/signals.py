@@ -24,14 +24,15 @@ def _is_users(handler: Any) -> bool:
 
 def _take(tell: Tell) -> dict[str, Any]:
     found = {number: signal.getsignal(number) for number in signal.valid_signals() if number != signal.SIGINT}
-    return {signal.Signals(number).name: it for number, it in found.items() if _is_users(it)}
+    # signals of real time are numbers without a name
+    return {getattr(number, "name", str(int(number))): it for number, it in found.items() if _is_users(it)}
 
 
 def _put(value: dict[str, Any], tell: Tell) -> Undo:
     changes = Changes(_NAME, tell)
     for name, handler in value.items():
-        path, number = f"signal.{name}", getattr(signal, name, None)
-        if number is None or lost.is_lost(handler):
+        path, number = f"signal.{name}", int(name) if name.isdigit() else getattr(signal, name, None)
+        if number not in signal.valid_signals() or lost.is_lost(handler):
             changes.failed(path, "what was done at it cannot be put back here", "Set it again.")
         elif threading.current_thread() is not threading.main_thread():
             changes.failed(path, "signals can be set by the main thread only", "Set it again.")

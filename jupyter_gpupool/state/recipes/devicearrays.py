@@ -44,7 +44,9 @@ def make_jax(host: Any, label: str, weak: bool) -> Any:
     jax: Any = importlib.import_module("jax")
 
     wanted = current().regions.wished(label)
-    device = next((it for it in jax.devices() + jax.devices("cpu") if _label(it) == wanted), None)
+    kind = wanted.partition(":")[0]  # "cpu" is the first of them
+    there = [it for it in jax.devices("cpu" if kind == "cpu" else None) if _label(it).startswith(f"{kind}:")]
+    device = next((it for it in there if wanted in (kind, _label(it))), None)
     place = device if device is not None else jax.devices()[0]
     made = _put(jax, host, place)
     if weak:

@@ -92,6 +92,14 @@ def test_a_file_that_imports_everything_or_is_gone_accuses_nobody(utils: ModuleT
     assert said({"utils": utils}) == []
 
 
+def test_a_file_that_is_too_deep_to_be_read_hides_no_other(utils: ModuleType, tmp_path: Path) -> None:
+    deep = tmp_path / "users_sum.py"
+    deep.write_text("TOTAL = " + " + ".join(["1"] * 1500))
+    assert modules._read(str(deep)) is None
+    utils.count()
+    assert [it.path for it in said({"utils": utils})] == ["users_utils"]
+
+
 def test_a_function_of_the_notebook_in_a_module_is_named(tmp_path: Path) -> None:
     world = StateWorld(tmp_path)
     (world.work / "tools.py").write_text("def f():\n    return 1\n")
@@ -125,6 +133,18 @@ def test_functions_of_the_notebook_are_called_at_signals_again(tmp_path: Path) -
     assert not done.findings
 
 
+def test_a_signal_without_a_name_costs_the_others_nothing(tmp_path: Path) -> None:
+    world = StateWorld(tmp_path)
+    real = CELLS + "\nsignal.signal(signal.SIGRTMIN + 2, note)"
+    assert not world.save([real]).findings
+    done = world.restore(
+        "signal.raise_signal(signal.SIGRTMIN + 2)\n"
+        "OK = len(seen) == 1 and signal.getsignal(signal.SIGUSR1) is note"
+    )
+    assert done.ok, done
+    assert not done.findings
+
+
 def test_what_was_done_at_a_signal_can_be_taken_back_and_what_others_set_stays() -> None:
     def theirs(number: int, frame: object) -> None:
         raise AssertionError
@@ -141,6 +161,7 @@ def test_what_was_done_at_a_signal_can_be_taken_back_and_what_others_set_stays()
         assert signal.getsignal(signal.SIGUSR1) is theirs
         found: list[Finding] = []
         signals.SECTION.put({"SIGNOTHERE": ours}, found.append)
-        assert [it.path for it in found] == ["signal.SIGNOTHERE"]
+        signals.SECTION.put({"4711": ours}, found.append)
+        assert [it.path for it in found] == ["signal.SIGNOTHERE", "signal.4711"]
     finally:
         signal.signal(signal.SIGUSR1, before)

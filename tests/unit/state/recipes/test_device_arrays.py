@@ -65,6 +65,31 @@ def test_an_array_of_jax_whose_memory_is_gone_is_reported(world: StateWorld) -> 
     assert done.paths("changed") == []
 
 
+@needs_jax
+def test_a_device_of_jax_may_be_named_without_its_number(tmp_path: Path) -> None:
+    two = "--xla_force_host_platform_device_count=2"
+    world = StateWorld(tmp_path, env={"JAX_PLATFORMS": "cpu", "XLA_FLAGS": two})
+    there = "import jax, jax.numpy as jnp\nx = jax.device_put(jnp.ones(3), jax.devices()[1])"
+    assert world.save([there]).ok
+    done = world.restore("OK = [it.id for it in x.devices()] == [1]")
+    assert done.ok, done
+    assert done.paths("changed") == []
+    done = world.restore("OK = [it.id for it in x.devices()] == [0]", map_device={"cpu:1": "cpu"})
+    assert done.ok, done
+    assert done.paths("changed") == ["x"]
+    # the same where the first device is called a GPU: nothing is left on it that is to be on the CPU
+    called = (
+        "def called(it):\n    return 'cuda:0' if it.id == 0 else 'cpu:0'\n"
+        "__import__('jupyter_gpupool.state.recipes.devicearrays', fromlist=['_label'])._label = called\n"
+    )
+    assert world.save([called, "import jax.numpy as jnp\nx = jnp.ones(3)"]).ok
+    done = world.restore(
+        "OK = [it.id for it in x.devices()] == [1]", before=called, map_device={"cuda:0": "cpu"}
+    )
+    assert done.ok, done
+    assert done.paths("changed") == ["x"]
+
+
 CUPY = """
 import types, sys
 import numpy as np
