@@ -124,7 +124,8 @@ class Job:
                     "The namespace could not be saved: threads changed its arrays meanwhile.",
                     hint="Let the threads rest while the checkpoint is taken, and take it again.",
                 )
-            return Staged(store, writer, details, self.label(taken, details, label))
+            kept = None if copies else taken.roots
+            return Staged(store, writer, details, self.label(taken, details, label), kept)
         except BaseException:
             writer.abort()
             raise
@@ -181,10 +182,15 @@ class Staged:
         The inside of the snapshot.
     label : Label
         What is said of it.
+    kept : RootTable, optional
+        The table of the memory that the writer still looks at: some of it is copies that nobody else has.
     """
 
-    def __init__(self, store: Store, writer: Writer, details: Details, label: Label) -> None:
+    def __init__(
+        self, store: Store, writer: Writer, details: Details, label: Label, kept: RootTable | None = None
+    ) -> None:
         self._store, self._writer, self._details, self._label = store, writer, details, label
+        self._kept = kept
 
     def write(self) -> Snapshot:
         """Make it a snapshot.
@@ -195,6 +201,7 @@ class Staged:
             If it cannot be written; nothing is left of it then.
         """
         manifest = self._writer.commit(self._details, self._label)
+        self._kept = None
         return Snapshot(self._store, manifest, report_of(manifest, self._details))
 
     def discard(self) -> None:

@@ -1,7 +1,8 @@
 """The one table of memory that arrays and tensors look at.
 
 Rules of this module: a stretch of memory is in the table once, whoever looks at it; what overlaps becomes one
-root; whatever owns the memory is kept alive until the capture has ended, so that an address means one thing.
+root; whatever owns the memory is kept alive for as long as the table is, so that an address means one thing:
+whoever has the addresses keeps the table until they are done with.
 """
 
 from __future__ import annotations
