@@ -95,7 +95,7 @@ def _introduce(cluster: GPUPoolCluster) -> None:
     names: dict[str, Any] = shell.user_ns  # type: ignore[attr-defined]
     client = names.get("client")
     if not (isinstance(client, Client) and client.cluster is cluster and client.status == "running"):
-        _place(names, "client", Client(cluster, set_as_default=True))
+        _place(names, "client", cluster.get_client())
     if names.get("cluster") is not cluster:
         _place(names, "cluster", cluster)
 

@@ -247,7 +247,9 @@ class GPUPoolCluster(Cluster):  # type: ignore[misc]
         **options
             ``minimum``, ``maximum`` and the others of `PoolAdaptive`.
         """
-        check_workers(int(options.get("minimum") or 0))
+        for bound in (options.get("minimum"), options.get("maximum")):
+            if bound is not None and not math.isinf(bound):
+                check_workers(int(bound))
         return super().adapt(Adaptive=Adaptive, **options)
 
     def stop_adapting(self) -> None:
@@ -309,7 +311,7 @@ class GPUPoolCluster(Cluster):  # type: ignore[misc]
 
         async def one(name: str) -> None:
             try:
-                await retire(self.scheduler, [name], self._finish_seconds)
+                await retire(self.scheduler, name, self._finish_seconds)
             finally:
                 if name in self.leaving:
                     self.leaving[name].leave()

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from jupyter_gpupool.client.calls import Connection
 from jupyter_gpupool.kernel.process import Process, label, this_process
 from jupyter_gpupool.protocol.documents import DeviceDoc
+from jupyter_gpupool.protocol.limits import printable
 from jupyter_gpupool.protocol.names import ENV_LEASE
 
 
@@ -45,7 +46,7 @@ class Home:
     @property
     def hostname(self) -> str:
         """Where it runs."""
-        return socket.gethostname()[:200]
+        return printable(socket.gethostname())
 
     @property
     def connection(self) -> Connection:

@@ -19,6 +19,7 @@ import dask
 from distributed.system import MEMORY_LIMIT
 
 from jupyter_gpupool.core.devices import DeviceKind
+from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.core.leases import EndReason, LeaseState
 from jupyter_gpupool.kernel.words import share_of, why_ended
 from jupyter_gpupool.protocol import names
@@ -116,6 +117,7 @@ class LeasedWorker:
         self._host = host
         self._security = security
         self._environment = environment
+        self._refused = False
         self._lost = asyncio.Event()
         self._leave = asyncio.Event()
 
@@ -194,12 +196,17 @@ class LeasedWorker:
     async def _clean_up(self, key: str) -> None:
         if self.process is not None:
             await self.process.end()
-        if self.doc is None or self.doc.state is not LeaseState.ENDED:
+        over = self._refused or (self.doc is not None and self.doc.state is LeaseState.ENDED)
+        if not over:  # where the answer was lost, the same key gives it again
             await self._desk.give_back(self._body, key, self.lease_id)
         self._come(Stage.ENDED)
 
     async def _live(self, key: str) -> End:
-        self.doc = await self._desk.request(self._body, key)
+        try:
+            self.doc = await self._desk.request(self._body, key)
+        except GPUPoolError:
+            self._refused = True
+            raise
         doc, attach = await self._granted(self.doc)
         self._launcher.check(attach)
         self._come(Stage.STARTING)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Collection
 from typing import Any
 
 from distributed.core import Status
@@ -20,29 +19,28 @@ logger = logging.getLogger(__name__)
 _HAND_OVER_SECONDS = 60.0
 
 
-async def retire(scheduler: Any, names: Collection[str], finish_seconds: float | None) -> None:
-    """Retire workers, which may take as long as their tasks do.
+async def retire(scheduler: Any, name: str, finish_seconds: float | None) -> None:
+    """Retire a worker, which may take as long as its tasks do.
 
     Parameters
     ----------
     scheduler : distributed.Scheduler
         The cluster's own.
-    names : collection of str
-        Of workers; those that it does not know have nothing to finish.
+    name : str
+        Of the worker; one that it does not know has nothing to finish.
     finish_seconds : float or None
         How long running tasks may take; None for as long as they do.
     """
-    addresses = [ws.address for ws in scheduler.workers.values() if ws.name in names]
-    if not addresses:
+    address = scheduler.aliases.get(name)
+    if address is None:
         return
-    for address in addresses:
-        _stop_feeding(scheduler, address)
-    await asyncio.gather(*(_finish(scheduler, address, finish_seconds) for address in addresses))
+    _stop_feeding(scheduler, address)
+    await _finish(scheduler, address, finish_seconds)
     try:
         async with asyncio.timeout(_HAND_OVER_SECONDS):
-            await scheduler.retire_workers(workers=addresses, close_workers=False, remove=True)
+            await scheduler.retire_workers(workers=[address], close_workers=False, remove=True)
     except TimeoutError:
-        logger.warning("Results of %s could not be handed over within %g s.", names, _HAND_OVER_SECONDS)
+        logger.warning("Results of %s could not be handed over within %g s.", name, _HAND_OVER_SECONDS)
 
 
 def _stop_feeding(scheduler: Any, address: str) -> None:

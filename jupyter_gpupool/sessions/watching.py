@@ -70,7 +70,9 @@ class Watching:
 
     async def _tell_activity(self, worker: LeasedWorker, doc: LeaseDoc) -> None:
         """Tell the pool when a worker has begun or ceased to have tasks."""
-        busy = any(ws.processing for ws in self._cluster.scheduler.workers.values() if ws.name == worker.name)
+        scheduler = self._cluster.scheduler
+        known = scheduler.workers.get(scheduler.aliases.get(worker.name))
+        busy = bool(known is not None and known.processing)
         now = time()
         if busy or not worker.busy_at:
             worker.busy_at = now

@@ -11,6 +11,7 @@ from typing import Any
 from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.core.leases import Priority
 from jupyter_gpupool.core.shares import format_compute, parse_cores, parse_memory, parse_shares
+from jupyter_gpupool.core.wording import plural
 from jupyter_gpupool.kernel.api import device_kind, priority_class
 from jupyter_gpupool.protocol.documents import HolderRequest, LeaseRequest
 from jupyter_gpupool.sessions.errors import OtherWorkers
@@ -58,6 +59,11 @@ class WorkerWish:
             model=model or "",
         )
 
+    @property
+    def share(self) -> str:
+        """What each worker asks for, in words: "0.25", "1 x2"."""
+        return format_compute(self.compute_milli) + (f" x{self.count}" if self.count > 1 else "")
+
     def body(self, home: Home, worker: str) -> LeaseRequest:
         """Return the request of one worker."""
         return LeaseRequest(
@@ -78,9 +84,8 @@ class WorkerWish:
     def check_alone(self, workers: int, present: WorkerWish) -> None:
         """Refuse to take the place of another wish while there are workers of it."""
         if workers:
-            have = format_compute(present.compute_milli)
+            have = f"{plural(workers, 'worker', 'workers')} with a share of {present.share} each"
             raise OtherWorkers(
-                f"This cluster has {workers} workers with a share of {have} each, and all of its workers are "
-                "alike.",
+                f"This cluster has {have}, and all of its workers are alike.",
                 hint="Give them back first: `%gpupool scale 0`.",
             )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING
 
-from jupyter_gpupool.core.shares import format_compute
+from jupyter_gpupool.core.wording import plural
 from jupyter_gpupool.kernel.render import Rendering, Table, tables
 from jupyter_gpupool.sessions.leased import LeasedWorker, Stage
 
@@ -26,17 +26,13 @@ def summary(cluster: GPUPoolCluster) -> str:
     waiting = sum(it.stage is Stage.WAITING for it in workers)
     starting = len(workers) - running - waiting
     parts = [
-        f"{running} of {_workers(len(workers))} with a share of {format_compute(cluster.wish.compute_milli)} "
+        f"{running} of {plural(len(workers), 'worker', 'workers')} with a share of {cluster.wish.share} "
         f"{'runs' if running == 1 else 'run'}"
     ]
     parts += [f"{waiting} {'waits' if waiting == 1 else 'wait'} for a lease"] if waiting else []
     parts += [f"{starting} {'starts' if starting == 1 else 'start'}"] if starting else []
     parts += [f"{len(cluster.leaving)} more finish what they run"] if cluster.leaving else []
     return ", ".join(parts) + "."
-
-
-def _workers(number: int) -> str:
-    return "1 worker" if number == 1 else f"{number} workers"
 
 
 def show(cluster: GPUPoolCluster) -> Rendering:

@@ -20,6 +20,7 @@ from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.kernel import process
 from jupyter_gpupool.protocol.documents import AttachDoc
 from jupyter_gpupool.sessions.cluster import MOST_FAILURES, GPUPoolCluster
+from jupyter_gpupool.sessions.errors import TooManyWorkers
 from jupyter_gpupool.sessions.launcher import LocalProcess
 from jupyter_gpupool.sessions.leased import LeasedWorker, Stage
 from jupyter_gpupool.sessions.order import WorkerOrder
@@ -229,6 +230,8 @@ def test_a_cluster_that_follows_its_load_keeps_to_its_bounds(pool: PoolProcess, 
         wait_for(lambda: not pool.get("/api/v1/leases").body, "all leases to be given back")
         assert max(it.get("n", 0) for _, it in adaptive.log) == 2
         assert adaptive.maximum == 2
+        with pytest.raises(TooManyWorkers):
+            cluster.adapt(maximum=500)
 
 
 def test_a_lease_that_the_pool_ends_takes_its_worker_along(pool: PoolProcess) -> None:

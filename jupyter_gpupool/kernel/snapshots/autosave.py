@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.kernel.notices import NoticeBoard, tell
 from jupyter_gpupool.kernel.snapshots import engine
-from jupyter_gpupool.kernel.snapshots.lines import Nowhere
-from jupyter_gpupool.kernel.snapshots.meter import metered
+from jupyter_gpupool.kernel.snapshots.meter import Nowhere, metered
 from jupyter_gpupool.kernel.snapshots.policy import LONGEST_SECONDS, OFF, Before, Pacer, Policy
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ class Autosaver:
         running : bool
             Whether a cell runs now.
         """
-        self._pacer.policy = policy
+        self._pacer.policy, self._ready = policy, False
         if self._session.shell is None or policy.off is not self._open:
             self._schedule()
             return
@@ -106,11 +105,10 @@ class Autosaver:
     def _cell_ends(self, *_: object) -> None:
         self._running = False
         self._loop = _running_loop() or self._loop
-        if Before.SHUTDOWN in self.policy.before:
-            engine.get_ready()  # when the interpreter ends, it is too late to import it
-        elif not self._ready:
-            engine.get_ready_soon()
-        self._ready = True
+        if not self._ready:
+            # when the interpreter ends, it is too late to import it
+            (engine.get_ready if Before.SHUTDOWN in self.policy.before else engine.get_ready_soon)()
+            self._ready = True
         if self._by_hand:
             self._by_hand = False
             self._pacer.saved(self._clock(), 0.0)

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from jupyter_gpupool.kernel.progress import NotebookLine, TerminalLine
 from jupyter_gpupool.kernel.shell import running_shell
+from jupyter_gpupool.kernel.snapshots.meter import Nowhere
 
 
 class Line(Protocol):
@@ -45,16 +46,6 @@ class _InNotebook(NotebookLine):
     def close(self) -> None:
         if self._display_id:
             self._update("", "")
-
-
-class Nowhere:
-    """A line that is not shown."""
-
-    def put(self, text: str) -> None:
-        """Show nothing: in a log nothing is written over."""
-
-    def close(self) -> None:
-        """Do nothing."""
 
 
 def line_here() -> Line:

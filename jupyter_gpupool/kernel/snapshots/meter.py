@@ -22,6 +22,16 @@ QUIET_SECONDS = 1.0
 PAUSE_SECONDS = 0.25
 
 
+class Nowhere:
+    """A line that is not shown."""
+
+    def put(self, text: str) -> None:
+        """Show nothing: in a log nothing is written over."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
 class Meter:
     """Shows how far work is, and says whether to stop it.
 
