@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -24,8 +25,10 @@ PERIOD_US = 100_000
 _LEAST_QUOTA_US = 1_000
 #: After how long an empty group counts as abandoned, seconds; a lease that begins fills its own at once.
 _ABANDONED_SECONDS = 60.0
-#: How often a group is made again when another pool removes the directory that it belongs in.
-_MOST_TRIES = 1_000
+#: For how long a group is made again while other pools remove the directory that it belongs in, seconds.
+_MOST_SECONDS = 5.0
+#: Longest pause between two tries, seconds: by chance, so that two pools do not keep step.
+_LONGEST_PAUSE = 0.002
 #: How each of our limits is taken away.
 _UNLIMITED = {
     "cpu.cfs_quota_us": "-1",
@@ -175,16 +178,19 @@ def keep_group(group: Path, version: int) -> bool:
     FileNotFoundError
         If the group that it belongs below is gone.
     """
-    for _ in range(_MOST_TRIES):
+    latest = time.monotonic() + _MOST_SECONDS
+    while time.monotonic() < latest:
+        if version == 1:
+            with contextlib.suppress(FileExistsError):  # `exist_ok` raises it where it is removed meanwhile
+                group.parent.mkdir()
         try:
-            if version == 1:
-                group.parent.mkdir(exist_ok=True)
             group.mkdir()
         except FileExistsError:
             return False
         except FileNotFoundError:
             if version != 1 or not group.parent.parent.is_dir():
                 raise
+            time.sleep(random.uniform(0.0, _LONGEST_PAUSE))  # noqa: S311 - nothing is secret here
         else:
             return True
     raise FileNotFoundError(2, "others remove it as often as it is made", str(group))

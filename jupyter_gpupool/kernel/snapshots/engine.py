@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -60,11 +61,18 @@ def get_ready() -> None:
 
 def get_ready_soon() -> None:
     """Import what saving and restoring need while nobody waits for it: in a thread."""
-    import threading
-
-    thread = threading.Thread(target=get_ready, name="jupyter_gpupool imports", daemon=True)
+    thread = threading.Thread(target=_get_ready_if_it_goes_on, name="jupyter_gpupool imports", daemon=True)
     with contextlib.suppress(RuntimeError):  # the interpreter ends: nothing will be needed
         thread.start()
+
+
+def _get_ready_if_it_goes_on() -> None:
+    try:
+        get_ready()
+    except RuntimeError:
+        if threading.main_thread().is_alive():
+            raise
+        # The process ends meanwhile: modules that are to be told of its end cannot be imported any more.
 
 
 def capture(namespace: dict[str, Any], **how: Any) -> Snapshot:

@@ -69,7 +69,12 @@ def _assign(logger: logging.Logger, state: dict[str, Any]) -> None:
     logger.setLevel(state["level"])
     logger.propagate, logger.disabled = state["propagate"], state["disabled"]
     logger.filters[:] = [one for one in state["filters"] if not lost.is_lost(one)]
-    logger.handlers[:] = [one for one in state["handlers"] if not lost.is_lost(one)]
+    logger.handlers[:] = [one for one in state["handlers"] if _can_write(one)]
+
+
+def _can_write(handler: Any) -> bool:
+    """Tell whether a handler came back with what it writes to; one without would fail at every message."""
+    return not lost.is_lost(handler) and not any(map(lost.is_lost, vars(handler).values()))
 
 
 def _put(value: dict[str, Any], tell: Tell) -> Undo:

@@ -38,7 +38,7 @@ def test_what_an_object_makes_of_itself_is_there_until_the_snapshot_is(tmp_path:
 
     space = {"many": [Summed(), Summed(), Summed()]}
     store = open_store(str(tmp_path / "store"))
-    snapshot = state.capture(space, store=store, cancel=look)
+    snapshot = state.capture(space, store=store, cancel=look, sections=False)
     assert there[-1] == len(MADE) == 3
     gc.collect()
     assert all(it() is None for it in MADE)  # and no longer

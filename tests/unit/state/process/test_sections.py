@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from jupyter_gpupool.state.graph import lost
 from jupyter_gpupool.state.model import Finding, FindingKind
 from jupyter_gpupool.state.process import (
     cautions,
@@ -290,6 +291,18 @@ def test_loggers_get_their_levels_and_handlers_back(desk: Desk, tmp_path: Path) 
     made.close()
     written.close()
     logging.disable(logging.NOTSET)
+
+
+def test_a_handler_without_what_it_writes_to_is_not_given_to_its_logger(desk: Desk) -> None:
+    logger = logging.getLogger("tests.mine")
+    taken = {"level": 0, "propagate": True, "disabled": False, "filters": []}
+    mute = logging.StreamHandler()
+    mute.stream = lost.marker("Screen", "it could not be made again")
+    value = {"loggers": {"tests.mine": {**taken, "handlers": [mute, logging.NullHandler()]}}}
+    undo = desk.put(logs.SECTION, {**value, "levels": {}, "disable": logging.NOTSET, "captures": False})
+    assert [type(handler) for handler in logger.handlers] == [logging.NullHandler]
+    undo()
+    mute.stream = sys.stderr
 
 
 def test_what_was_typed_and_what_came_out_is_put_into_the_shells_own_lists(desk: Desk) -> None:
