@@ -170,7 +170,7 @@ async def test_closing_the_link_does_not_wait_for_a_search_under_way(
 
     def search() -> str:
         searching.set()
-        finish.wait(60)
+        finish.wait(20)
         return "found"
 
     task = asyncio.create_task(in_daemon_thread(search, name="search"))
@@ -179,7 +179,7 @@ async def test_closing_the_link_does_not_wait_for_a_search_under_way(
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert time.monotonic() - start < 20
+    assert time.monotonic() - start < 1
     finish.set()
 
 

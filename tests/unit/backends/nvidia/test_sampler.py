@@ -227,12 +227,12 @@ async def test_a_driver_that_hangs_keeps_nobody(gpus: FakeGPUs) -> None:
 
 
 def test_a_driver_that_hangs_from_the_start_is_waited_for_once(gpus: FakeGPUs) -> None:
-    nvml = NVML(library=gpus.a100().set("gpu0.nvmlDeviceGetTemperature", "~5000 34").library)
+    nvml = NVML(library=gpus.a100().set("gpu0.nvmlDeviceGetTemperature", "~1000 34").library)
     sampler = DeviceSampler(nvml, Discovery(nvml), patience_seconds=0.1)
     sampler.start()
     began = time.monotonic()
-    assert {sampler.latest().problem for _ in range(40)} == {"The NVIDIA driver has not answered yet."}
-    assert time.monotonic() - began < 3  # 40 times 0.1 s is longer
+    assert {sampler.latest().problem for _ in range(5)} == {"The NVIDIA driver has not answered yet."}
+    assert time.monotonic() - began < 0.5
     sampler.close()
 
 
