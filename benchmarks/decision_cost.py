@@ -188,7 +188,12 @@ class Site:
                 self.live.append(effect.lease.id)
             elif isinstance(effect, Detach):
                 self.orders.append(
-                    ev.HolderDetached(lease_id=effect.lease_id, generation=effect.generation, **self.when)
+                    ev.HolderDetached(
+                        lease_id=effect.lease_id,
+                        generation=effect.generation,
+                        node_id=effect.node_id,
+                        **self.when,
+                    )
                 )
 
     @property

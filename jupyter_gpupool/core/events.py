@@ -123,6 +123,8 @@ class AttachRefused(Event):
     lease_id: str
     generation: int
     detail: str
+    #: Whose agent says so; empty for that of the lease's holder.
+    node_id: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -150,6 +152,8 @@ class HolderExited(Event):
     lease_id: str
     generation: int
     detail: str = ""
+    #: Whose agent says so; empty for that of the lease's holder.
+    node_id: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -158,6 +162,8 @@ class HolderDetached(Event):
 
     lease_id: str
     generation: int
+    #: Whose agent says so; empty for that of the lease's holder.
+    node_id: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

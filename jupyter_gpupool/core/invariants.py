@@ -32,6 +32,8 @@ def check_ledger(ledger: Ledger, queue: Queue, now_ms: int) -> None:
     for lease_id, lease in ledger.leases.items():
         _require(lease_id == lease.id, f"{lease.id} is filed as {lease_id}")
         _check_record(lease, now_ms)
+    for lease_id in ledger.parts.known():
+        _require(lease_id in ledger.leases, f"something has joined {lease_id}, which has ended")
     _check_accounts(ledger)
     _check_indexes(ledger)
     _check_holders(ledger)

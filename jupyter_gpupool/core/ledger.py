@@ -18,6 +18,7 @@ from jupyter_gpupool.core.estimates import History
 from jupyter_gpupool.core.hooks import NoStandings, StandingsBook, activity_book
 from jupyter_gpupool.core.leases import HOLDING, OCCUPYING, Lease, LeaseState, Share
 from jupyter_gpupool.core.nodes import Node, NodeRecord
+from jupyter_gpupool.core.parts import Parts
 from jupyter_gpupool.core.reservations import Reservations
 from jupyter_gpupool.core.shares import WHOLE_MILLI
 from jupyter_gpupool.core.together import is_counted_once, other_way, reserved_by
@@ -72,6 +73,8 @@ class Ledger:
         What is reserved for groups at some times.
     waitlist : Waiting
         The requests that wait.
+    parts : Parts
+        Which processes have joined leases on other nodes than their holders'.
     """
 
     def __init__(self, standings: StandingsBook | None = None) -> None:
@@ -87,6 +90,7 @@ class Ledger:
         self.topology = 0
         self.hostnames: dict[str, str] = {}
         self.waitlist = Waiting()
+        self.parts = Parts()
         self._watchers: list[Watcher] = []
         #: Nodes whose leases end unless their agents are back, and those that have not joined.
         self._away: dict[str, None] = {}
@@ -107,6 +111,7 @@ class Ledger:
             self._unindex(before)
         if lease.state is LeaseState.ENDED:
             self.leases.pop(lease.id, None)
+            self.parts.forget(lease.id)
         else:
             self.leases[lease.id] = lease
             self._index(lease)
@@ -178,6 +183,27 @@ class Ledger:
         if len(lease.shares) == 1:
             return lease.shares
         return tuple(it for it in lease.shares if self.node_of(it.device_id) in ((), (node_id,)))
+
+    def nodes_of(self, lease: Lease) -> tuple[str, ...]:
+        """Return the nodes that a lease has shares on, that of its holder first, as far as they are known."""
+        if len(lease.shares) < 2:
+            return (lease.node_id,) if lease.node_id else ()
+        found = dict.fromkeys((lease.node_id,))
+        for share in lease.shares:
+            found.update(dict.fromkeys(self.node_of(share.device_id)))
+        return tuple(found)
+
+    def unconfirmed(self, lease: Lease) -> tuple[str, ...]:
+        """Return the nodes of a lease where something of it may be left."""
+        done = self.parts.confirmed(lease.id)
+        return tuple(it for it in self.nodes_of(lease) if it not in done)
+
+    def part(self, lease_id: str, generation: int, node_id: str) -> Lease | None:
+        """Return the lease that a process on a node may have joined; None if that is not another's node."""
+        lease = self.leases.get(lease_id)
+        if lease is None or lease.generation != generation or node_id in ("", lease.node_id):
+            return None
+        return lease if node_id in self.nodes_of(lease) else None
 
     def of_holder(self, owner: str, key: str) -> list[Lease]:
         """Leases that a holder has or waits for; not those that are ending."""
@@ -385,9 +411,9 @@ class Ledger:
             self._node_changed(node_id)
         return before != record.fencing
 
-    def unfence(self, process: Process) -> bool:
-        """Note that a holder without a lease is gone; return whether one was known."""
-        nodes = list(self._fenced.get(process, ()))
+    def unfence(self, process: Process, node_id: str = "") -> bool:
+        """Note that a holder without a lease is gone, from one node or all; return whether one was known."""
+        nodes = [it for it in self._fenced.get(process, ()) if node_id in ("", it)]
         for node_id in nodes:
             self.fence(node_id, self.nodes[node_id].fencing - {process})
         return bool(nodes)

@@ -5,10 +5,12 @@ Rule of this module: a step decides nothing; whoever calls it has found that the
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from jupyter_gpupool.core.effects import ApplyLimits, Detach, PrepareAttach
 from jupyter_gpupool.core.leases import EndReason, Isolation, Lease, LeaseEvent, LeaseState
+from jupyter_gpupool.core.ledger import Ledger
 from jupyter_gpupool.core.placing import Choice
 from jupyter_gpupool.core.turn import Turn
 
@@ -33,12 +35,16 @@ def grant(turn: Turn, lease: Lease, choice: Choice) -> Lease:
 
 def prepare(turn: Turn, lease: Lease) -> None:
     """Have the agent of a lease's node expect its holder, with the shares that are there."""
-    there = turn.ledger.shares_on(lease, lease.node_id)
-    order = lease
-    if len(there) != len(lease.shares):
-        beside = (it for it in lease.beside if turn.ledger.node_of(it.device_id) in ((), (lease.node_id,)))
-        order = replace(lease, shares=there, beside=tuple(beside))
-    turn.order(PrepareAttach(node_id=lease.node_id, lease=order))
+    turn.order(PrepareAttach(node_id=lease.node_id, lease=on_node(turn.ledger, lease, lease.node_id)))
+
+
+def on_node(ledger: Ledger, lease: Lease, node_id: str) -> Lease:
+    """Return a lease as the agent of one of its nodes is told of it: with the shares that are there."""
+    there = ledger.shares_on(lease, node_id)
+    if len(there) == len(lease.shares):
+        return lease
+    beside = (it for it in lease.beside if ledger.node_of(it.device_id) in ((), (node_id,)))
+    return replace(lease, shares=there, beside=tuple(beside))
 
 
 def grant_what_fits(turn: Turn) -> None:
@@ -92,8 +98,23 @@ def begin_end(turn: Turn, lease: Lease, event: LeaseEvent, reason: EndReason, de
 
 
 def detach(turn: Turn, lease: Lease) -> None:
-    """Tell the agent to take the limits of a lease away."""
-    turn.order(Detach(node_id=lease.node_id, lease_id=lease.id, generation=lease.generation))
+    """Tell the agent to take the limits of a lease away; with several nodes, those of all of them."""
+    for node_id in turn.ledger.nodes_of(lease):
+        detach_on(turn, lease, node_id)
+
+
+def detach_on(turn: Turn, lease: Lease, node_id: str) -> None:
+    """Tell the agent of one node to take the limits of a lease away."""
+    turn.order(Detach(node_id=node_id, lease_id=lease.id, generation=lease.generation))
+
+
+def fence_parts(turn: Turn, lease: Lease, nodes: Iterable[str]) -> None:
+    """Have what a lease that is over has on some nodes detached, before those are offered again."""
+    ledger, process = turn.ledger, (lease.id, lease.generation)
+    for node_id in nodes:
+        if ledger.connected(node_id):
+            detach_on(turn, lease, node_id)
+            ledger.fence(node_id, {*ledger.nodes[node_id].fencing, process})
 
 
 def apply_pending(turn: Turn, lease: Lease) -> None:
@@ -109,6 +130,9 @@ def finish(
     turn: Turn, lease: Lease, event: LeaseEvent, reason: EndReason | None = None, detail: str = ""
 ) -> Lease:
     """End a lease for good. The first reason it was given stays."""
+    if len(lease.shares) > 1:
+        # what its own node has is known by who ends it; what the others have is not
+        fence_parts(turn, lease, (it for it in turn.ledger.unconfirmed(lease) if it != lease.node_id))
     first = lease.state is not LeaseState.ENDING
     return turn.move(
         lease,

@@ -20,8 +20,9 @@ from jupyter_gpupool.core.explain import Explainer
 from jupyter_gpupool.core.invariants import check_ledger
 from jupyter_gpupool.core.leases import Lease, LeaseState
 from jupyter_gpupool.core.ledger import Ledger
-from jupyter_gpupool.core.lifecycle import grant_what_fits
+from jupyter_gpupool.core.lifecycle import grant_what_fits, on_node
 from jupyter_gpupool.core.nodes import Node
+from jupyter_gpupool.core.parts import Joined
 from jupyter_gpupool.core.placement.demand import Shape
 from jupyter_gpupool.core.policies import order_policy, place_policy
 from jupyter_gpupool.core.queue import Queue, QueueEntry
@@ -141,6 +142,7 @@ class Pool:
         pool._ledger.adopt_nodes(self._ledger)
         pool._ledger.activity.adopt(self._ledger.activity)
         pool._ledger.history.adopt(self._ledger.history)
+        pool._ledger.parts = self._ledger.parts
         pool._ledger.accepting = False
         pool._revision = self._revision + 1
         return pool
@@ -211,6 +213,18 @@ class Pool:
         """Ids of the leases that have a share of a device, in the order of their grants."""
         account = self._ledger.accounts.get(device_id)
         return tuple(account.leases) if account is not None else ()
+
+    def nodes_of(self, lease: Lease) -> tuple[str, ...]:
+        """Return the nodes that a lease has shares on, that of its holder first, as far as they are known."""
+        return self._ledger.nodes_of(lease)
+
+    def joined(self, lease_id: str) -> tuple[Joined, ...]:
+        """List the processes that have joined a lease on other nodes than its holder's."""
+        return self._ledger.parts.of(lease_id)
+
+    def on_node(self, lease: Lease, node_id: str) -> Lease:
+        """Return a lease with those of its shares alone that are on one of its nodes."""
+        return on_node(self._ledger, lease, node_id)
 
     def free(self, device_id: str) -> Free:
         """Return what is left of a device; nothing of one that is unknown."""

@@ -17,7 +17,8 @@ from jupyter_gpupool.core.events import (
     WaiterLost,
 )
 from jupyter_gpupool.core.leases import EndReason, Lease, LeaseEvent, LeaseState
-from jupyter_gpupool.core.lifecycle import attach, begin_end, detach, finish, holder_gone
+from jupyter_gpupool.core.lifecycle import attach, begin_end, detach, detach_on, finish, holder_gone
+from jupyter_gpupool.core.parts import Joined
 from jupyter_gpupool.core.turn import Turn
 
 
@@ -41,7 +42,10 @@ def on_waiter_lost(turn: Turn, event: WaiterLost) -> None:
 def on_holder_attached(turn: Turn, event: HolderAttached) -> None:
     """Make a lease ACTIVE, or have a holder detached that should not be there."""
     lease = turn.ledger.leases.get(event.lease_id)
-    if lease is None or (event.node_id and lease.node_id and event.node_id != lease.node_id):
+    part = turn.ledger.part(event.lease_id, event.generation, event.node_id)
+    if part is not None:
+        _part_attached(turn, part, event)
+    elif lease is None or (event.node_id and lease.node_id and event.node_id != lease.node_id):
         _fence(turn, event)
     elif lease.state is LeaseState.ENDING:
         detach(turn, lease)
@@ -50,6 +54,20 @@ def on_holder_attached(turn: Turn, event: HolderAttached) -> None:
     else:
         lease = turn.reported(event.lease_id, event.generation, LeaseEvent.ATTACHED)
         attach(turn, lease, event.pid, event.isolation)
+
+
+def _part_attached(turn: Turn, lease: Lease, event: HolderAttached) -> None:
+    """Note a process that joined a lease on another of its nodes."""
+    if lease.state is LeaseState.ENDING:
+        detach_on(turn, lease, event.node_id)
+    joined = Joined(event.node_id, event.pid, event.isolation, turn.now_ms)
+    turn.changed = turn.ledger.parts.join(lease.id, joined) or turn.changed
+
+
+def _elsewhere(turn: Turn, event: AttachRefused | HolderExited | HolderDetached) -> Lease | None:
+    """Return the lease that a report is about, if it comes from another node than its holder's; else None."""
+    lease = turn.ledger.leases.get(event.lease_id)
+    return lease if lease is not None and event.node_id and lease.node_id not in ("", event.node_id) else None
 
 
 def _fence(turn: Turn, event: HolderAttached) -> None:
@@ -77,13 +95,18 @@ def _note_isolation(turn: Turn, lease: Lease, event: HolderAttached) -> None:
 
 def on_attach_refused(turn: Turn, event: AttachRefused) -> None:
     """End a lease whose holder could not be put under its limits."""
+    if _elsewhere(turn, event) is not None:
+        return  # the process was told, and the lease goes on without it
     lease = turn.reported(event.lease_id, event.generation, LeaseEvent.ATTACH_REFUSED)
     finish(turn, lease, LeaseEvent.ATTACH_REFUSED, EndReason.ATTACH_REFUSED, event.detail)
 
 
 def on_holder_exited(turn: Turn, event: HolderExited) -> None:
     """Let a lease wait for its kernel, or end it; nothing happens when there is no such lease any more."""
-    if _clear_fence(turn, event.lease_id, event.generation) or event.lease_id not in turn.ledger.leases:
+    if _clear_fence(turn, event) or event.lease_id not in turn.ledger.leases:
+        return
+    if _elsewhere(turn, event) is not None:
+        turn.changed = turn.ledger.parts.leave(event.lease_id, event.node_id) or turn.changed
         return
     lease = turn.reported(event.lease_id, event.generation, LeaseEvent.EXITED)
     if lease.state is LeaseState.ACTIVE:
@@ -94,15 +117,24 @@ def on_holder_exited(turn: Turn, event: HolderExited) -> None:
 
 def on_holder_detached(turn: Turn, event: HolderDetached) -> None:
     """Take it that nothing of a lease is left: its share is free, or its node no longer fenced."""
-    if _clear_fence(turn, event.lease_id, event.generation) or event.lease_id not in turn.ledger.leases:
+    if _clear_fence(turn, event) or event.lease_id not in turn.ledger.leases:
         return
-    lease = turn.reported(event.lease_id, event.generation, LeaseEvent.DETACHED)
-    finish(turn, lease, LeaseEvent.DETACHED)
+    part = _elsewhere(turn, event)
+    if part is not None and part.state is not LeaseState.ENDING:
+        turn.changed = turn.ledger.parts.leave(event.lease_id, event.node_id) or turn.changed
+        return
+    lease = part or turn.reported(event.lease_id, event.generation, LeaseEvent.DETACHED)
+    if lease.generation != event.generation:
+        return  # of a process that was there before the kernel was restarted
+    if len(lease.shares) > 1:
+        turn.ledger.parts.confirm(lease.id, event.node_id or lease.node_id)
+    if len(lease.shares) == 1 or not turn.ledger.unconfirmed(lease):
+        finish(turn, lease, LeaseEvent.DETACHED)
 
 
-def _clear_fence(turn: Turn, lease_id: str, generation: int) -> bool:
+def _clear_fence(turn: Turn, event: HolderExited | HolderDetached) -> bool:
     """Note that a holder without a lease is gone; return whether one was known."""
-    if not turn.ledger.unfence((lease_id, generation)):
+    if not turn.ledger.unfence((event.lease_id, event.generation), event.node_id):
         return False
     turn.changed = True
     return True

@@ -32,6 +32,11 @@ def on_resize_requested(turn: Turn, event: ResizeRequested) -> None:
     lease = turn.live(event.lease_id)
     check_size(event.compute_milli, event.memory_bytes)
     _check_state(lease)
+    if len(turn.ledger.nodes_of(lease)) > 1:
+        raise DoesNotFitNow(
+            f"Lease {lease.id} cannot be resized: it has devices on several nodes.",
+            hint="Release it, and ask for the other size.",
+        )
     devices = [_device_of(turn, lease, share) for share in lease.shares]
     for _, device in devices:
         _check_divisible(turn, lease, device, event)

@@ -75,7 +75,12 @@ def lease_event(node_id: str, report: Report, now: Now) -> Event | None:
             )
         case AttachRefusedReport(lease_id=lease_id, generation=generation, detail=detail):
             return AttachRefused(
-                now_ms=now_ms, wall_ms=wall_ms, lease_id=lease_id, generation=generation, detail=detail
+                now_ms=now_ms,
+                wall_ms=wall_ms,
+                lease_id=lease_id,
+                generation=generation,
+                detail=detail,
+                node_id=node_id,
             )
         case AppliedReport(lease_id=lease_id, generation=generation):
             return LimitsApplied(
@@ -91,9 +96,16 @@ def lease_event(node_id: str, report: Report, now: Now) -> Event | None:
             )
         case ExitedReport(lease_id=lease_id, generation=generation, detail=detail):
             return HolderExited(
-                now_ms=now_ms, wall_ms=wall_ms, lease_id=lease_id, generation=generation, detail=detail
+                now_ms=now_ms,
+                wall_ms=wall_ms,
+                lease_id=lease_id,
+                generation=generation,
+                detail=detail,
+                node_id=node_id,
             )
         case DetachedReport(lease_id=lease_id, generation=generation):
-            return HolderDetached(now_ms=now_ms, wall_ms=wall_ms, lease_id=lease_id, generation=generation)
+            return HolderDetached(
+                now_ms=now_ms, wall_ms=wall_ms, lease_id=lease_id, generation=generation, node_id=node_id
+            )
         case _:
             return None

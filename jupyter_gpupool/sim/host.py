@@ -232,6 +232,7 @@ class Host:
             return ev.HolderDetached(
                 lease_id=effect.lease_id,
                 generation=effect.generation,
+                node_id=effect.node_id,
                 now_ms=self.now_ms,
                 wall_ms=self.wall_ms,
             )

@@ -244,8 +244,10 @@ class PoolDriver:
         self.handle(ev.HolderExited(**self._about(lease_id), **self.when))
 
     def detach(self, lease_id: str) -> None:
-        """Let the agent confirm that nothing of a lease is left."""
-        self.handle(ev.HolderDetached(**self._about(lease_id), **self.when))
+        """Let the agent, or those of all of its nodes, confirm that nothing of a lease is left."""
+        about = self._about(lease_id)
+        for node_id in self.pool.nodes_of(self.lease(lease_id)):
+            self.handle(ev.HolderDetached(node_id=node_id, **about, **self.when))
 
     def _about(self, lease_id: str) -> _About:
         return {"lease_id": lease_id, "generation": self.lease(lease_id).generation}

@@ -160,11 +160,30 @@ class PoolMachine(RuleBasedStateMachine):
     @rule(data=st.data(), heard=MOSTLY)
     def exit(self, data: st.DataObject, heard: bool) -> None:
         """Let a holder's process end; the report may be lost."""
-        agent = self.world.agents[self.node(data, "holders")]
+        node_id = self.node(data, "holders")
+        agent = self.world.agents[node_id]
         lease_id, generation = process = data.draw(st.sampled_from(sorted(agent.holders)))
         del agent.holders[process]
         if heard and agent.connected:
-            self.world.say(ev.HolderExited(lease_id=lease_id, generation=generation, **self.world.when))
+            about = {"lease_id": lease_id, "generation": generation, **self.world.when}
+            self.world.say(ev.HolderExited(node_id=node_id, **about))
+
+    @precondition(lambda self: self.parts())
+    @rule(data=st.data(), heard=MOSTLY)
+    def join_part(self, data: st.DataObject, heard: bool) -> None:
+        """Let a process join a lease on another of its nodes."""
+        node_id, lease_id = data.draw(st.sampled_from(self.parts()))
+        self.world.join_part(node_id, lease_id, heard=heard)
+
+    def parts(self) -> list[tuple[str, str]]:
+        """List the nodes on which processes may join leases."""
+        pool = self.world.pool
+        return [
+            (node_id, it.id)
+            for it in pool.leases.values()
+            if len(it.shares) > 1 and it.state in (LeaseState.ATTACHING, LeaseState.ACTIVE)
+            for node_id in pool.nodes_of(it)[1:]
+        ]
 
     @precondition(lambda self: any(it.orders for _, it in self.agents()))
     @rule(data=st.data(), well=MOSTLY)
