@@ -52,9 +52,7 @@ class PoolAddress:
 
     def __str__(self) -> str:
         """Return it as a URL."""
-        return (
-            f"https://[{self.host}]:{self.port}" if ":" in self.host else f"https://{self.host}:{self.port}"
-        )
+        return names.origin("https", self.host, self.port)
 
 
 def read_address(url: str) -> PoolAddress:

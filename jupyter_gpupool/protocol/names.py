@@ -51,3 +51,8 @@ LOGS_DIR = "logs"
 
 #: Longest path of a unix socket that Linux takes, bytes (108 with the final zero).
 MAX_SOCKET_PATH = 107
+
+
+def origin(scheme: str, host: str, port: int) -> str:
+    """Return the address of a server as a URL; an IPv6 address in brackets."""
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

@@ -97,20 +97,35 @@ def owner_token(runtime: Path) -> str:
     return path.read_text().strip()
 
 
-def write_private(path: Path, data: bytes) -> None:
+def write_private(path: Path, data: bytes, *, durable: bool = False) -> None:
     """Replace a file by a private one (0600), at once and whole; where that fails, it is as it was.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    data : bytes
+        What is in it afterwards.
+    durable : bool
+        Wait until it would survive a power cut: for what cannot be made again.
 
     Raises
     ------
     OSError
         If it cannot be written.
     """
-    with _draft(path, data) as draft:
+    with _draft(path, data, durable=durable) as draft:
         draft.replace(path)
+    if durable:
+        directory = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
 
 
 @contextlib.contextmanager
-def _draft(path: Path, data: bytes) -> Iterator[Path]:
+def _draft(path: Path, data: bytes, *, durable: bool = False) -> Iterator[Path]:
     """Write a private file beside another, under a name that nobody else has; what is left of it goes."""
     import secrets
 
@@ -119,6 +134,9 @@ def _draft(path: Path, data: bytes) -> Iterator[Path]:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(handle)
         yield draft
     finally:
         draft.unlink(missing_ok=True)

@@ -145,7 +145,7 @@ async def listening(
     port = door.getsockname()[1]
     app = JoinDoor(api, parts.authority, int(control.rpartition(":")[2]))
     async with http.serving(app, [door], certificate=parts.tls.api_files):
-        yield f"https://{settings.listen}:{port}"
+        yield names.origin("https", settings.listen, port)
 
 
 def _open(host: str, port: int) -> socket.socket:

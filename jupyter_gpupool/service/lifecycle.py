@@ -109,7 +109,7 @@ def listen(runtime: Path, ip: str, port: int) -> tuple[socket.socket, str]:
     door = _bound(address, [port] if port else [*_last_port(runtime), 0])
     taken = door.getsockname()[1]
     write_private(runtime / PORT_FILE, str(taken).encode())
-    return door, f"http://[{address}]:{taken}" if ":" in address else f"http://{address}:{taken}"
+    return door, names.origin("http", address, taken)
 
 
 def _bound(address: str, ports: list[int]) -> socket.socket:

@@ -82,9 +82,9 @@ class Authority:
             ) from error
 
     def _save(self, name: str, signer: Signer) -> None:
-        # the key last: it marks that both are there
-        write_private(self.directory / f"{name}.pem", certificates.pem(signer.certificate))
-        write_private(self.directory / f"{name}.key", certificates.key_pem(signer.key))
+        # the key last: it marks that both are there; without it every node has to join again
+        write_private(self.directory / f"{name}.pem", certificates.pem(signer.certificate), durable=True)
+        write_private(self.directory / f"{name}.key", certificates.key_pem(signer.key), durable=True)
 
     # --- the pool's own -------------------------------------------------------------------------
 
