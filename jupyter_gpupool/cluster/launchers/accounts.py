@@ -8,12 +8,15 @@ change it.
 from __future__ import annotations
 
 import os
-import pwd
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from jupyter_gpupool.cluster.launchers.errors import AccountRefused
 from jupyter_gpupool.protocol.limits import printable
+
+if TYPE_CHECKING:
+    import pwd
 
 #: The first uid of a person, as on most systems; below are those of the system.
 FIRST_UID = 1000
@@ -55,6 +58,8 @@ class Account:
 
 def own_account() -> Account:
     """Return the account of this process."""
+    import pwd
+
     uid = os.geteuid()
     try:
         return _account(pwd.getpwuid(uid))
@@ -94,6 +99,8 @@ class Accounts:
         AccountRefused
             If there is none that processes may be started as.
         """
+        import pwd
+
         name = self.name_for(owner)
         if not name:
             raise self.refused(owner, "its administrator admits no processes of theirs")
