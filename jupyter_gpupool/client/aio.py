@@ -33,6 +33,7 @@ from jupyter_gpupool.protocol.documents import (
     UsageDoc,
     WhyDoc,
 )
+from jupyter_gpupool.protocol.launches import LaunchDoc, LaunchRequest
 
 T = TypeVar("T")
 
@@ -190,6 +191,21 @@ class AsyncPoolClient:
     async def quiesce_kernel(self, kernel_id: str) -> QuiescedDoc:
         """Have it made safe to signal the processes of every lease of a kernel."""
         return await self._ask(calls.quiesce_kernel(kernel_id), QuiescedDoc)
+
+    async def launch(self, lease_id: str, body: LaunchRequest) -> LaunchDoc:
+        """Start a process on a lease's node; the same id never starts a second one."""
+        return await self._ask(calls.launch(lease_id, body), LaunchDoc)
+
+    async def process(
+        self, lease_id: str, process_id: str, *, since: str | None = None, wait_seconds: float = 0.0
+    ) -> LaunchDoc:
+        """Read one process; with ``since``, as soon as its tag is another, ``wait_seconds`` later at most."""
+        call = calls.process(lease_id, process_id, since=since, wait_seconds=wait_seconds)
+        return await self._ask(call, LaunchDoc)
+
+    async def signal_process(self, lease_id: str, process_id: str, number: int = 0) -> LaunchDoc:
+        """Send a signal to a process; 0 ends it: asked first, then made to."""
+        return await self._ask(calls.signal_process(lease_id, process_id, number), LaunchDoc)
 
     async def events(self) -> AsyncGenerator[PoolDoc, None]:
         """Follow the snapshots of the pool; each newer than the one before.

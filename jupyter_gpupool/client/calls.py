@@ -16,6 +16,7 @@ from jupyter_gpupool.protocol.documents import (
     ResizeRequest,
     SnapshotsReport,
 )
+from jupyter_gpupool.protocol.launches import LaunchRequest
 from jupyter_gpupool.protocol.names import API_PREFIX
 
 #: How long the service may take to answer a call that waits for nothing, seconds.
@@ -168,6 +169,30 @@ def quiesce_kernel(kernel_id: str) -> Call:
     """Have it made safe to signal the processes of every lease of a kernel."""
     query = urlencode({"kernel_id": kernel_id})
     return Call(method="POST", path=f"{API_PREFIX}/leases/quiesce?{query}", wait_seconds=3.0)
+
+
+def launch(lease_id: str, body: LaunchRequest) -> Call:
+    """Start a process on a lease's node."""
+    path = f"{_lease_path(lease_id)}/processes"
+    return Call(method="POST", path=path, body=encode(body), wait_seconds=5.0)
+
+
+def process(lease_id: str, process_id: str, *, since: str | None = None, wait_seconds: float = 0.0) -> Call:
+    """Read one process; with ``since``, as soon as its tag is another, at most ``wait_seconds`` later."""
+    query = {"since": since, "wait_seconds": f"{wait_seconds:g}"} if since is not None else None
+    path = _process_path(lease_id, process_id, query)
+    return Call(method="GET", path=path, wait_seconds=wait_seconds)
+
+
+def signal_process(lease_id: str, process_id: str, number: int) -> Call:
+    """Send a signal to a process; 0 ends it."""
+    path = _process_path(lease_id, process_id, {"signal": str(number)})
+    return Call(method="DELETE", path=path, wait_seconds=5.0)
+
+
+def _process_path(lease_id: str, process_id: str, query: dict[str, str] | None) -> str:
+    tail = f"?{urlencode(query)}" if query else ""
+    return f"{_lease_path(lease_id)}/processes/{quote(process_id, safe='')}{tail}"
 
 
 def report_snapshots(body: SnapshotsReport) -> Call:

@@ -27,13 +27,18 @@ from jupyter_gpupool.cluster.hands import Hands
 from jupyter_gpupool.cluster.holders import HolderBook
 from jupyter_gpupool.cluster.identity import node_id
 from jupyter_gpupool.cluster.inventory import Inventory
+from jupyter_gpupool.cluster.launchers.accounts import Accounts
+from jupyter_gpupool.cluster.launchers.same_user import SameUserLauncher
+from jupyter_gpupool.cluster.launching import Launching
 from jupyter_gpupool.cluster.limits import Limits
 from jupyter_gpupool.cluster.link import AgentLink
 from jupyter_gpupool.cluster.locks import DeviceLocks
 from jupyter_gpupool.cluster.sampler import Sampler
+from jupyter_gpupool.cluster.tasks import Tasks
 from jupyter_gpupool.cluster.tickets import TicketBook
 from jupyter_gpupool.cluster.whereabouts import SameMachine, Whereabouts
 from jupyter_gpupool.protocol import names, paths
+from jupyter_gpupool.protocol.launches import SignalOrder, StartOrder
 from jupyter_gpupool.protocol.messages import (
     ApplyOrder,
     DetachOrder,
@@ -145,6 +150,8 @@ class _Agent:
             self._link.send,
             watch_holders=settings.watch_holders,
         )
+        self._launching = self._make_launching()
+        self._tasks = Tasks()
         self._tickets = TicketBook()
         self._socket = AttachSocket(
             self._socket_path,
@@ -157,10 +164,28 @@ class _Agent:
         )
         self._stop = asyncio.Event()
 
+    def _make_launching(self) -> Launching:
+        """Make what starts processes: as the agent's own user."""
+        settings, name = self._settings, self._settings.node_name or socket.gethostname()
+        pool = settings.pool or SameMachine(settings.runtime)
+        outputs = settings.runtime / names.OUTPUTS_DIR
+        return Launching(
+            SameUserLauncher(
+                outputs, accounts=Accounts({}, node=name), node=name, joined=settings.pool is not None
+            ),
+            settings.runtime / names.PROCESSES_DIR,
+            report=self._link.send,
+            node=name,
+            address=settings.host,
+            pool=pool.api,
+            calm=self._desk.calm,
+        )
+
     async def run(self) -> None:
         """Adopt, listen, serve, and let go."""
         await self._hands.do(self._inventory.refresh)
         await self._desk.adopt(self._book.load())
+        await self._launching.adopt()
         await self._socket.start()
         try:
             with _signals(self._stop):
@@ -170,6 +195,8 @@ class _Agent:
             if self._socket_path.parent != self._settings.runtime:  # it is there for the socket only
                 with contextlib.suppress(OSError):
                     self._socket_path.parent.rmdir()
+            await self._tasks.close()
+            await self._launching.close()
             await self._desk.close()
             await self._hands.do(self._inventory.close)
             self._hands.close()
@@ -196,7 +223,7 @@ class _Agent:
         if self._settings.pool is not None:
             await asyncio.Event().wait()
         limit = self._settings.alone_seconds
-        while len(self._desk) or self._link.alone_seconds < limit:  # noqa: ASYNC110 - time is what it waits for
+        while len(self._desk) or len(self._launching) or self._link.alone_seconds < limit:  # noqa: ASYNC110 - time is what it waits for
             await asyncio.sleep(limit / 10)
         logger.info("No holder, and no pool service for %s s: the agent ends", limit)
 
@@ -214,6 +241,7 @@ class _Agent:
             socket=os.fspath(self._socket_path),
             devices=list(self._inventory.devices),
             holders=self._desk.living(),
+            processes=self._launching.reports(),
         )
 
     def _obey(self, orders: list[Order]) -> None:
@@ -226,7 +254,11 @@ class _Agent:
                     self._desk.apply(order)
                 case DetachOrder():
                     self._tickets.revoke(order.lease_id, order.generation)
-                    self._desk.detach(order)
+                    self._end(order)
+                case StartOrder():
+                    self._launching.start(order)
+                case SignalOrder():
+                    self._launching.signal(order)
                 case QuiesceOrder():
                     self._desk.quiesce(order)
                 case ReportOrder():
@@ -235,6 +267,17 @@ class _Agent:
                     self._stop.set()
                 case StopOrder():
                     logger.info("The pool ends; this agent waits until it is back")
+
+    def _end(self, order: DetachOrder) -> None:
+        """End what a lease has here: the process that was started for it first, then its limits."""
+        if self._launching.has(order.lease_id, order.generation):
+            self._tasks.spawn(self._end_with_process(order))
+        else:
+            self._desk.detach(order)
+
+    async def _end_with_process(self, order: DetachOrder) -> None:
+        await self._launching.end_of(order.lease_id, order.generation)
+        self._desk.detach(order)
 
 
 @contextlib.contextmanager

@@ -314,6 +314,12 @@ class HolderDesk:
         if held is None or held.record.generation > order.generation or await self._quiesced(held.record):
             self._report(QuiescedReport(lease_id=order.lease_id, generation=order.generation))
 
+    async def calm(self, lease_id: str) -> None:
+        """Make it safe to signal the processes of a lease, if it has a holder; bounded."""
+        held = self._held.get(lease_id)
+        if held is not None:
+            await self._quiesced(held.record)
+
     async def _quiesced(self, record: HolderRecord) -> bool:
         """Make it safe to signal a holder's processes; tell whether it is now."""
         try:

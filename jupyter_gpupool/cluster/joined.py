@@ -17,7 +17,7 @@ import msgspec
 from jupyter_gpupool.cluster import certificates
 from jupyter_gpupool.cluster.errors import LinkLost, NotJoined
 from jupyter_gpupool.cluster.tls import ControlRole, ControlTLS
-from jupyter_gpupool.cluster.whereabouts import Signature, signature_of
+from jupyter_gpupool.cluster.whereabouts import PoolAPI, Signature, signature_of
 from jupyter_gpupool.protocol import codec, names
 from jupyter_gpupool.protocol.join import CertificateAnswer, TrustAnswer
 from jupyter_gpupool.protocol.paths import private_directory, write_private
@@ -123,6 +123,13 @@ class JoinedPool:
         """Return where the control plane is."""
         record = self.record
         return record.control if record else ""
+
+    def api(self) -> PoolAPI:
+        """Return the address that this node has joined at, and whom to trust there."""
+        record = self.record
+        if record is None:
+            return PoolAPI()
+        return PoolAPI(url=record.url, ca=self.tls.ca_file.read_text())
 
     def signature(self) -> Signature:
         """Return what changes when this node joins anew."""

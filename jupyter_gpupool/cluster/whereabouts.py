@@ -7,12 +7,30 @@ certificate that was renewed is shown.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from jupyter_gpupool.cluster.tls import ControlTLS
 from jupyter_gpupool.protocol import codec, names
 from jupyter_gpupool.protocol.documents import RuntimeFile
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PoolAPI:
+    """How processes of this node reach the pool's API.
+
+    Attributes
+    ----------
+    url : str
+        Where it is; empty when nobody knows.
+    ca : str
+        PEM of the authority that vouches for it; empty where none is needed.
+    """
+
+    url: str = ""
+    ca: str = ""
+
 
 #: What changes whenever a service's file does; None when there is none.
 Signature = tuple[int, int, int] | None
@@ -35,6 +53,9 @@ class Whereabouts(Protocol):
 
     def address(self) -> str:
         """Return where the control plane is; empty when there is none that this version can join."""
+
+    def api(self) -> PoolAPI:
+        """Return how processes of this node reach the API."""
 
     def signature(self) -> Signature:
         """Return something that changes whenever the address may have changed."""
@@ -69,11 +90,20 @@ class SameMachine:
 
     def address(self) -> str:
         """Read where the service is."""
+        file = self._read()
+        return file.control if file is not None else ""
+
+    def api(self) -> PoolAPI:
+        """Read where its API is, in plain HTTP on loopback."""
+        file = self._read()
+        return PoolAPI(url=file.url if file is not None else "")
+
+    def _read(self) -> RuntimeFile | None:
         try:
             file = codec.decode(self._file.read_bytes(), RuntimeFile)
         except (OSError, codec.BadMessage):
-            return ""
-        return file.control if file.format == names.FORMAT else ""
+            return None
+        return file if file.format == names.FORMAT else None
 
     def signature(self) -> Signature:
         """Return what changes whenever a service writes its file anew."""

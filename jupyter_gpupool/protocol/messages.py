@@ -9,6 +9,7 @@ import msgspec
 
 from jupyter_gpupool.core.devices import DeviceKind, Health
 from jupyter_gpupool.protocol.documents import ErrorDoc, IsolationDoc, ProcessDoc, ReadingsDoc
+from jupyter_gpupool.protocol.launches import ProcessReport, SignalOrder, StartOrder
 
 # --- pool service -> agent ------------------------------------------------------------------------
 
@@ -67,7 +68,16 @@ class StopOrder(msgspec.Struct, kw_only=True, tag="stop"):
     """End: the pool is being stopped, and no holder is left."""
 
 
-Order = PrepareOrder | ApplyOrder | DetachOrder | QuiesceOrder | ReportOrder | StopOrder
+Order = (
+    PrepareOrder
+    | ApplyOrder
+    | DetachOrder
+    | QuiesceOrder
+    | ReportOrder
+    | StartOrder
+    | SignalOrder
+    | StopOrder
+)
 
 # --- agent -> pool service ------------------------------------------------------------------------
 
@@ -115,6 +125,8 @@ class HelloReport(msgspec.Struct, kw_only=True, tag="hello"):
     socket: str
     devices: list[DeviceReport]
     holders: list[HolderReport]
+    #: Processes that it has started, also those that have ended of late.
+    processes: list[ProcessReport] = []
 
 
 class AttachedReport(msgspec.Struct, kw_only=True, tag="attached"):
@@ -233,6 +245,7 @@ Report = (
     | HoldersReport
     | DevicesReport
     | SampleReport
+    | ProcessReport
 )
 
 # --- holder <-> agent (unix socket, one JSON line each way) ---------------------------------------

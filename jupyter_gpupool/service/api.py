@@ -13,6 +13,7 @@ from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.protocol.names import API_PREFIX
 from jupyter_gpupool.service import handlers_leases as leases
 from jupyter_gpupool.service import handlers_pool as pool
+from jupyter_gpupool.service import handlers_processes as processes
 from jupyter_gpupool.service import handlers_snapshots as snapshots
 from jupyter_gpupool.service.auth import Forbidden
 from jupyter_gpupool.service.errors import MethodNotAllowed, NotFound, answer_for
@@ -49,6 +50,11 @@ ROUTES: dict[str, Methods] = {
     f"{API_PREFIX}/leases/{{lease_id}}/activity": {"PUT": leases.put_activity},
     f"{API_PREFIX}/leases/{{lease_id}}/pin": {"POST": leases.pin_lease},
     f"{API_PREFIX}/leases/{{lease_id}}/unpin": {"POST": leases.unpin_lease},
+    f"{API_PREFIX}/leases/{{lease_id}}/processes": {"POST": processes.start_process},
+    f"{API_PREFIX}/leases/{{lease_id}}/processes/{{process_id}}": {
+        "GET": processes.get_process,
+        "DELETE": processes.signal_process,
+    },
     f"{API_PREFIX}/leases/quiesce": {"POST": leases.quiesce_kernel},
     f"{API_PREFIX}/pool": {"GET": pool.get_pool},
     f"{API_PREFIX}/devices": {"GET": pool.get_devices},
@@ -62,7 +68,10 @@ ROUTES: dict[str, Methods] = {
     "/health": {"GET": pool.get_health},
     "/metrics": {"GET": pool.get_metrics},
 }
-_LEASE_PATH = re.compile(rf"({API_PREFIX}/leases/)([^/]{{1,200}})((?:/(?:why|quiesce|activity|pin|unpin))?)")
+_LEASE_PATH = re.compile(
+    rf"({API_PREFIX}/leases/)([^/]{{1,200}})((?:/(?:why|quiesce|activity|pin|unpin|processes))?)"
+)
+_PROCESS_PATH = re.compile(rf"({API_PREFIX}/leases/)([^/]{{1,200}})/processes/([^/]{{1,200}})")
 _PORT = re.compile(r":\d{1,5}$")
 
 
@@ -130,6 +139,8 @@ def _find(path: str) -> tuple[Methods, tuple[str, ...]]:
     methods = ROUTES.get(path)
     if methods is not None and "{" not in path:
         return methods, ()
+    if process := _PROCESS_PATH.fullmatch(path):
+        return ROUTES[f"{process[1]}{{lease_id}}/processes/{{process_id}}"], (process[2], process[3])
     match = _LEASE_PATH.fullmatch(path)
     if match is None:
         raise NotFound("There is nothing here.", hint="The paths are listed in openapi.yaml.")

@@ -206,6 +206,10 @@ class Dispatcher:
             if not answer.done():
                 answer.set_result(None)
 
+    def put(self, node_id: str, order: Order) -> asyncio.Future[bool]:
+        """Send an order soon, after those that were decided before; the future tells whether it was taken."""
+        return self._outbox.put(node_id, order)
+
     def ask_holders(self, node_id: str) -> None:
         """Ask an agent for all of its holders (the reconcile sweep)."""
         token = next(self._tokens)

@@ -9,6 +9,7 @@ import asyncio
 import logging
 
 from jupyter_gpupool.core.events import AgentLeft, DevicesReported, Event
+from jupyter_gpupool.protocol.launches import ProcessReport
 from jupyter_gpupool.protocol.messages import (
     DetachedReport,
     DevicesReport,
@@ -24,6 +25,7 @@ from jupyter_gpupool.service.dispatch import Dispatcher
 from jupyter_gpupool.service.host import PoolHost
 from jupyter_gpupool.service.idleness import Idleness
 from jupyter_gpupool.service.nodes import Changes, NodeBook
+from jupyter_gpupool.service.processes import Processes
 from jupyter_gpupool.service.reports import holders_event, joined, lease_event
 from jupyter_gpupool.service.watch import Watch
 
@@ -35,7 +37,7 @@ class Inbox:
 
     Parameters
     ----------
-    host, book, dispatcher, watch, clock, idleness
+    host, book, dispatcher, watch, clock, idleness, processes
         The parts of the service that reports concern.
     sweep_seconds : float
         Pause between two reconcile sweeps.
@@ -50,6 +52,7 @@ class Inbox:
         watch: Watch,
         clock: PoolClock,
         idleness: Idleness,
+        processes: Processes,
         sweep_seconds: float,
     ) -> None:
         self._host = host
@@ -58,6 +61,7 @@ class Inbox:
         self._watch = watch
         self._clock = clock
         self._idleness = idleness
+        self._processes = processes
         self._sweep_seconds = sweep_seconds
 
     async def take(self, node_id: str, reports: list[Report]) -> None:
@@ -68,6 +72,9 @@ class Inbox:
                     _log.info("The agent of %s (%s) has joined", report.hostname, node_id)
                     self._book.hello(report)
                     self._host.post(joined(report, self._clock.read()))
+                    self._processes.joined(node_id, report.processes)
+                case ProcessReport():
+                    self._processes.note(node_id, report)
                 case SampleReport() | DevicesReport():
                     self._noted(node_id, self._book.note(node_id, report))
                     if isinstance(report, SampleReport):

@@ -39,6 +39,7 @@ from jupyter_gpupool.service.lease_views import LeaseViews
 from jupyter_gpupool.service.measured import Measured
 from jupyter_gpupool.service.metrics import Metrics
 from jupyter_gpupool.service.nodes import NodeBook
+from jupyter_gpupool.service.processes import Processes
 from jupyter_gpupool.service.settings import ServiceSettings
 from jupyter_gpupool.service.snapshots import SnapshotIndex
 from jupyter_gpupool.service.tickets import TicketBook
@@ -114,6 +115,7 @@ class _Service:
             watch=self.watch,
         )
         self.idleness = Idleness(self.host, self.clock)
+        self.processes = Processes(self.host, self.dispatcher, self.book, self.watch)
         self.inbox = Inbox(
             host=self.host,
             book=self.book,
@@ -121,6 +123,7 @@ class _Service:
             watch=self.watch,
             clock=self.clock,
             idleness=self.idleness,
+            processes=self.processes,
             sweep_seconds=settings.sweep_seconds,
         )
         self._face_clients(journal.recent_keys(now_ms(), KEYS))
@@ -184,6 +187,7 @@ class _Service:
         return Context(
             auth=Authenticator(owners, administrators={settings.owner}),
             desk=self.desk,
+            processes=self.processes,
             host=self.host,
             views=self.views,
             usage=Usage(self.host, self.journal, self.clock),

@@ -19,6 +19,7 @@ from jupyter_gpupool.service.errors import TooLarge
 from jupyter_gpupool.service.host import PoolHost
 from jupyter_gpupool.service.measured import Measured
 from jupyter_gpupool.service.metrics import Metrics
+from jupyter_gpupool.service.processes import Processes
 from jupyter_gpupool.service.snapshots import SnapshotIndex
 from jupyter_gpupool.service.usage import Usage
 from jupyter_gpupool.service.views import Views
@@ -53,6 +54,7 @@ class Context:
 
     auth: Authenticator
     desk: Desk
+    processes: Processes
     host: PoolHost
     views: Views
     usage: Usage

@@ -45,6 +45,7 @@ from jupyter_gpupool.service.journaling import JournalThread
 from jupyter_gpupool.service.lease_views import LeaseViews
 from jupyter_gpupool.service.metrics import Metrics
 from jupyter_gpupool.service.nodes import NodeBook
+from jupyter_gpupool.service.processes import Processes
 from jupyter_gpupool.service.tickets import TicketBook
 from jupyter_gpupool.service.views import Views
 from jupyter_gpupool.service.watch import Watch
@@ -197,8 +198,10 @@ class ServiceBench:
             watch=self.watch,
         )
         self.idleness = Idleness(self.host, self.clock)
+        self.processes = Processes(self.host, self.dispatcher, self.book, self.watch)
         self.agent.inbox = self.inbox = Inbox(
             idleness=self.idleness,
+            processes=self.processes,
             host=self.host,
             book=self.book,
             dispatcher=self.dispatcher,
