@@ -46,8 +46,9 @@ AGENT_SOCKET = "agent.sock"
 TLS_DIR = "tls"
 #: In the runtime directory: one record for each holder, by which the next agent adopts them.
 HOLDERS_DIR = "holders"
-#: In the runtime directory: one record for each process that the agent started, and their output.
+#: In the runtime directory: one record for each process that the agent started.
 PROCESSES_DIR = "processes"
+#: In the runtime directory: what those processes write.
 OUTPUTS_DIR = "outputs"
 #: In the runtime directory: logs of the detached processes.
 LOGS_DIR = "logs"
