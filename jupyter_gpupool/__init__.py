@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jupyter_gpupool.kernel.api import connect, current, devices, pool, request
     from jupyter_gpupool.kernel.lease import Lease
+    from jupyter_gpupool.kernel.monitor import monitor
+    from jupyter_gpupool.kernel.panel import panel
     from jupyter_gpupool.kernel.snapshots.api import (
         autosave,
         checkpoint,
@@ -34,6 +36,8 @@ __all__ = [
     "devices",
     "diff",
     "forget",
+    "monitor",
+    "panel",
     "pool",
     "request",
     "rerun",
@@ -51,6 +55,8 @@ _PUBLIC = {
         ("autosave", "checkpoint", "diff", "forget", "rerun", "restore", "snapshots"),
         "jupyter_gpupool.kernel.snapshots.api",
     ),
+    "monitor": "jupyter_gpupool.kernel.monitor",
+    "panel": "jupyter_gpupool.kernel.panel",
     "connect": "jupyter_gpupool.kernel.api",
     "current": "jupyter_gpupool.kernel.api",
     "devices": "jupyter_gpupool.kernel.api",

@@ -6,6 +6,7 @@ Rule of this module: synchronous; each function is one question or one request t
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 
 from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.core.errors import InvalidValue, UnknownLease
@@ -16,7 +17,7 @@ from jupyter_gpupool.kernel.cuda import cuda_started, late_sentence, restart_giv
 from jupyter_gpupool.kernel.lease import Lease
 from jupyter_gpupool.kernel.notices import tell
 from jupyter_gpupool.kernel.process import Process, label, this_process
-from jupyter_gpupool.kernel.progress import waiting_line
+from jupyter_gpupool.kernel.progress import WaitingLine, waiting_line
 from jupyter_gpupool.protocol.documents import (
     DeviceDoc,
     HolderRequest,
@@ -105,15 +106,42 @@ def _body(
     )
 
 
-def _acquire(body: LeaseRequest) -> Lease:
+def request_from_thread(
+    share: str | float,
+    *,
+    memory: str | None,
+    kind: str | None,
+    wait: float | None,
+    line: WaitingLine,
+    cell_runs: Callable[[], bool],
+) -> Lease:
+    """Ask for a share as `request` does, from a thread that holds nobody up.
+
+    Parameters
+    ----------
+    share, memory, kind, wait
+        As `request` takes them.
+    line : WaitingLine
+        Where to show the wait; what it raises cancels it.
+    cell_runs : callable
+        Tells whether a cell runs when it is granted.
+    """
+    body = _body(share, memory=memory, count=None, wait=wait, hold=None)
+    body.kind = device_kind(kind)
+    return _acquire(body, line, cell_runs)
+
+
+def _acquire(
+    body: LeaseRequest, line: WaitingLine | None = None, cell_runs: Callable[[], bool] = lambda: True
+) -> Lease:
     """Send a request, and see it through."""
     process = this_process()
     process.living()
     _tell_if_late(process, body.kind)
     body.holder = HolderRequest(key=process.key, label=label(), hostname=printable(socket.gethostname()))
-    doc, settings = Acquisition(process.client, waiting_line()).request(body)
+    doc, settings = Acquisition(process.client, line or waiting_line()).request(body)
     lease = Lease(process, doc, settings)
-    process.hold(lease)
+    process.hold(lease, cell_runs=cell_runs())
     return lease
 
 

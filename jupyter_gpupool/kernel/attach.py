@@ -151,6 +151,11 @@ class AppliedSettings:
             self._given_notices = list(reply.notices)
             self._caps.put(self._given_caps)
 
+    def settle(self) -> None:
+        """Set the thread counts again: some libraries keep one for each thread that calls them."""
+        with self._lock:
+            self._threads.apply(self._threads.threads)
+
     def resize(self, threads: int) -> None:
         """Follow a resize: variables that carried the old thread count carry the new one."""
         with self._lock:

@@ -128,6 +128,11 @@ COMMANDS: dict[str, Command] = {
         Command(name="devices", help="list the devices of the pool"),
         Command(name="usage", help="list what has been used"),
         Command(
+            name="monitor",
+            help="show the pool and the lease live, as a widget",
+            options=(Option(flag="--small", help="one line only"),),
+        ),
+        Command(
             name="scale",
             help="have so many Dask workers, each on a lease of its own: 4, or 2:8 to follow the load",
             words=Words(

@@ -196,6 +196,10 @@ class Lease:
             wanted = max(1, -(-share.compute_milli * units // WHOLE_MILLI))
             self._settings.resize(min(usable_cores(), wanted))
 
+    def settle_threads(self) -> None:
+        """Have the thread counts count for the calling thread, too, where another one has set them."""
+        self._settings.settle()
+
     def release(self) -> None:
         """Give it back; doing it twice, or in a forked child, does nothing."""
         if not self.here or self._doc.state is LeaseState.ENDED:

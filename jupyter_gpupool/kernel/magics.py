@@ -148,6 +148,12 @@ def _scale(arguments: Namespace) -> render.Rendering:
     return handler(arguments)
 
 
+def _monitor(arguments: Namespace) -> None:
+    from jupyter_gpupool.kernel.monitor import show_monitor
+
+    show_monitor(small=arguments.small)
+
+
 _COMMANDS: dict[str | None, Callable[[Namespace], Any]] = {
     None: _show_pool,
     "request": _request,
@@ -158,5 +164,6 @@ _COMMANDS: dict[str | None, Callable[[Namespace], Any]] = {
     "why": _why,
     "devices": _devices,
     "usage": _usage,
+    "monitor": _monitor,
     "scale": _scale,
 }

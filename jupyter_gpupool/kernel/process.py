@@ -55,11 +55,18 @@ class Process:
         self._companion: Companion | None = None
         #: The session cluster that ``%gpupool scale`` has made; whoever makes it knows its type.
         self.cluster: Any = None
+        #: What reads the pool for widgets; whoever makes it knows its type.
+        self.watch: Any = None
 
     def use(self, url: str, token: str | None) -> None:
         """Use this pool, whatever else there is."""
         self._explicit = (url, token)
         self._client = None
+
+    @property
+    def chosen(self) -> bool:
+        """Whether somebody named the pool in this process, so that others may know another."""
+        return self._explicit is not None
 
     @property
     def client(self) -> PoolClient:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 
@@ -13,3 +14,11 @@ async def until(condition: Callable[[], object], *, what: str, seconds: float = 
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
         await asyncio.sleep(0.02)
+
+
+def wait_for(condition: Callable[[], object], what: str, *, seconds: float = 20.0) -> None:
+    """Do the same where no event loop runs."""
+    deadline, pause = time.monotonic() + seconds, threading.Event()
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        pause.wait(0.01)
