@@ -38,7 +38,7 @@ def test_pre_commit_needs_no_network() -> None:
 def test_the_demo_and_the_tests_pin_one_torch() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert "torch==2.13.0" in extras["demo"]
-    assert "jupyter_gpupool[demo,s3]" in extras["test"]
+    assert "jupyter_gpupool[demo,s3,widgets]" in extras["test"]
 
 
 def test_the_front_ends_lock_names_no_registry() -> None:
