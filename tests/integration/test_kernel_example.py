@@ -13,7 +13,9 @@ import pytest
 
 from tests.support.pool_process import running_pool
 
-EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "first_lease.ipynb"
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "docs" / "examples" / "first_lease.ipynb"
+TOUR = ROOT / "docs" / "examples" / "tour.ipynb"
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -27,8 +29,9 @@ def shown(notebook: Any, cell_id: str) -> str:
     return _COLOURS.sub("", "\n".join(texts))
 
 
-def test_the_example_is_valid_and_carries_no_outputs():
-    notebook = nbformat.read(EXAMPLE, as_version=4)
+@pytest.mark.parametrize("path", [EXAMPLE, TOUR], ids=["first lease", "tour"])
+def test_the_example_is_valid_and_carries_no_outputs(path: Path):
+    notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     assert [cell.outputs for cell in notebook.cells if cell.cell_type == "code" and cell.outputs] == []
     assert not any("load_ext" in cell.source for cell in notebook.cells if cell.cell_type == "code")
@@ -44,17 +47,42 @@ nbformat.write(notebook, sys.argv[2])
 """
 
 
+def run(path: Path, environment: dict[str, str], done_path: Path) -> Any:
+    """Run a notebook from top to bottom, and return it with what it shows."""
+    command = [sys.executable, "-c", EXECUTE, str(path), str(done_path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=180, check=False)
+    assert done.returncode == 0, done.stderr
+    return nbformat.read(done_path, as_version=4)
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.slow
+def test_the_tour_runs_with_the_configuration_of_the_hosted_machine(pool_environment, tmp_path):
+    environment = pool_environment | {"JUPYTER_CONFIG_PATH": str(ROOT / "binder")}
+    with running_pool(environment, embedded=True) as pool:
+        notebook = run(TOUR, environment, tmp_path / "run.ipynb")
+        assert pool.get("/api/v1/leases").body == []
+    assert shown(notebook, "pool").count("emulated") >= 4
+    assert "cpu" in shown(notebook, "pool")
+    assert "0.25 of" in shown(notebook, "request")
+    assert "The pool at" in shown(notebook, "monitor")
+    assert "0.5 of" in shown(notebook, "resize")
+    assert "900" in shown(notebook, "refused")
+    assert "0.5 of" in shown(notebook, "why")
+    assert "333332833333500000 computed" in shown(notebook, "cpu")
+    assert "'epoch': 7" in shown(notebook, "learned")
+    assert "Released" in shown(notebook, "release")
+    assert "ended" in shown(notebook, "python")
+    assert "Panel(" in shown(notebook, "panel")
+    assert "device-hours" in shown(notebook, "usage")
+
+
 @pytest.mark.timeout(240)
 @pytest.mark.slow
 def test_the_example_runs_from_top_to_bottom(pool_environment, tmp_path):
-    command = [sys.executable, "-c", EXECUTE, str(EXAMPLE), str(tmp_path / "run.ipynb")]
     with running_pool(pool_environment, embedded=True) as pool:
-        done = subprocess.run(
-            command, env=pool_environment, capture_output=True, text=True, timeout=180, check=False
-        )
-        assert done.returncode == 0, done.stderr
+        notebook = run(EXAMPLE, pool_environment, tmp_path / "run.ipynb")
         assert pool.get("/api/v1/leases").body == []
-    notebook = nbformat.read(tmp_path / "run.ipynb", as_version=4)
     assert "0.25 of cpu" in shown(notebook, "request")
     assert "compute" in shown(notebook, "request")
     accuracy = re.search(r"([\d.]+)% of the test digits", shown(notebook, "train"))

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_binder_installs_the_demo_and_its_start_page_exists() -> None:
     environment = yaml.safe_load((ROOT / "binder" / "environment.yml").read_text())
     pip = next(entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict))
-    assert pip == [".[demo]"]
+    assert pip == [".[demo,widgets]"]
     start_page = re.search(r"docs/examples/\S+\.ipynb", (ROOT / "binder" / "postBuild").read_text())
     assert start_page is not None
     assert (ROOT / start_page[0]).exists()
