@@ -48,6 +48,19 @@ class HostLimits(Enum):
     NONE = "none"
 
 
+class LauncherKind(Enum):
+    """How an agent starts processes for owners."""
+
+    #: As its own user, for that user only.
+    SAME_USER = "same-user"
+    #: As the owner's account; the agent runs as root.
+    SETUID = "setuid"
+    #: As the owner's account, by sudo.
+    SUDO = "sudo"
+    #: As the owner's account, as transient units of systemd; the agent runs as root.
+    SYSTEMD_RUN = "systemd-run"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SharingRule:
     """One rule: the first whose pattern matches a device's model counts.
@@ -101,6 +114,14 @@ class NodeRules:
         XID errors that say nothing about a device's health, beside those that NVIDIA calls harmless.
     xid_quiet_seconds : float
         For how long a device stays failed after a fatal XID error.
+    launcher : LauncherKind
+        How processes are started for owners.
+    accounts : tuple of (owner, account)
+        Accounts of owners that are not called like them.
+    launch_environment : tuple of str
+        Patterns of variables that such a process may be given beside the usual ones.
+    socket_directory : str
+        Where the socket for holders lies when they run as several users; empty for the runtime directory.
     """
 
     sharing: tuple[SharingRule, ...] = ()
@@ -117,6 +138,10 @@ class NodeRules:
     sample_seconds: float = 1.0
     ignored_xids: tuple[int, ...] = ()
     xid_quiet_seconds: float = 600.0
+    launcher: LauncherKind = LauncherKind.SAME_USER
+    accounts: tuple[tuple[str, str], ...] = ()
+    launch_environment: tuple[str, ...] = ()
+    socket_directory: str = ""
 
     def rule_for(self, model: str) -> SharingRule:
         """Return the first rule whose pattern matches a model; AUTO for any kernel without one."""

@@ -27,8 +27,7 @@ from jupyter_gpupool.cluster.hands import Hands
 from jupyter_gpupool.cluster.holders import HolderBook
 from jupyter_gpupool.cluster.identity import node_id
 from jupyter_gpupool.cluster.inventory import Inventory
-from jupyter_gpupool.cluster.launchers.accounts import Accounts
-from jupyter_gpupool.cluster.launchers.same_user import SameUserLauncher
+from jupyter_gpupool.cluster.launchers.choose import accounts_at_the_socket, make_launcher, socket_place
 from jupyter_gpupool.cluster.launching import Launching
 from jupyter_gpupool.cluster.limits import Limits
 from jupyter_gpupool.cluster.link import AgentLink
@@ -37,7 +36,7 @@ from jupyter_gpupool.cluster.sampler import Sampler
 from jupyter_gpupool.cluster.tasks import Tasks
 from jupyter_gpupool.cluster.tickets import TicketBook
 from jupyter_gpupool.cluster.whereabouts import SameMachine, Whereabouts
-from jupyter_gpupool.protocol import names, paths
+from jupyter_gpupool.protocol import names
 from jupyter_gpupool.protocol.launches import SignalOrder, StartOrder
 from jupyter_gpupool.protocol.messages import (
     ApplyOrder,
@@ -132,7 +131,8 @@ class _Agent:
     def __init__(self, settings: AgentSettings, backends: Sequence[Backend]) -> None:
         self._settings = settings
         self._node_id = node_id(settings.node_name)
-        self._socket_path = paths.socket_path(settings.runtime)
+        self._public = Path(settings.rules.socket_directory or settings.runtime)
+        self._socket_path = socket_place(settings.rules, settings.runtime)
         self._hands = Hands()
         self._inventory = Inventory(backends, DeviceLocks())
         self._book = HolderBook(settings.runtime / names.HOLDERS_DIR)
@@ -158,6 +158,7 @@ class _Agent:
             tickets=self._tickets,
             attach=self._desk.attach,
             use_peerpidfd=settings.use_peerpidfd,
+            accounts=accounts_at_the_socket(settings.rules, node=settings.node_name or socket.gethostname()),
         )
         self._sampler = Sampler(
             self._desk, self._inventory, self._hands, self._link.send, seconds=settings.sample_seconds
@@ -170,9 +171,7 @@ class _Agent:
         pool = settings.pool or SameMachine(settings.runtime)
         outputs = settings.runtime / names.OUTPUTS_DIR
         return Launching(
-            SameUserLauncher(
-                outputs, accounts=Accounts({}, node=name), node=name, joined=settings.pool is not None
-            ),
+            make_launcher(settings.rules, outputs, node=name, joined=settings.pool is not None),
             settings.runtime / names.PROCESSES_DIR,
             report=self._link.send,
             node=name,
@@ -192,7 +191,7 @@ class _Agent:
                 await self._serve()
         finally:
             await self._socket.close()
-            if self._socket_path.parent != self._settings.runtime:  # it is there for the socket only
+            if self._socket_path.parent not in (self._settings.runtime, self._public):  # made for it only
                 with contextlib.suppress(OSError):
                     self._socket_path.parent.rmdir()
             await self._tasks.close()

@@ -14,12 +14,14 @@ import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from jupyter_gpupool.cluster.errors import AttachError
+from jupyter_gpupool.cluster.errors import AttachError, WrongUser
+from jupyter_gpupool.cluster.launchers.accounts import Accounts
 from jupyter_gpupool.cluster.peer import Peer, identify
 from jupyter_gpupool.cluster.tickets import TicketBook
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.protocol import codec, names
 from jupyter_gpupool.protocol.documents import ErrorDoc
+from jupyter_gpupool.protocol.limits import printable
 from jupyter_gpupool.protocol.messages import AttachReply, AttachRequest, PrepareOrder
 
 logger = logging.getLogger(__name__)
@@ -47,15 +49,25 @@ class AttachSocket:
         Puts a process under its limits; owns the `Peer` from then on.
     use_peerpidfd : bool
         False to do without ``SO_PEERPIDFD``.
+    accounts : Accounts or None
+        Which account an owner's processes run as; None for the agent's own user only. It is a second check:
+        the ticket is the proof.
     """
 
     def __init__(
-        self, path: Path, *, tickets: TicketBook, attach: Attach, use_peerpidfd: bool = True
+        self,
+        path: Path,
+        *,
+        tickets: TicketBook,
+        attach: Attach,
+        use_peerpidfd: bool = True,
+        accounts: Accounts | None = None,
     ) -> None:
         self._path = path
         self._tickets = tickets
         self._attach = attach
         self._use_peerpidfd = use_peerpidfd
+        self._accounts = accounts
         self._server: asyncio.Server | None = None
         self._places = asyncio.Semaphore(MAX_CONNECTIONS)
 
@@ -65,7 +77,7 @@ class AttachSocket:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         try:
             listener.bind(os.fspath(self._path))
-            self._path.chmod(0o600)
+            self._path.chmod(0o600 if self._accounts is None else 0o666)
             self._server = await asyncio.start_unix_server(self._serve, sock=listener, limit=MAX_LINE)
         except BaseException:
             listener.close()
@@ -95,9 +107,8 @@ class AttachSocket:
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> AttachReply:
         """Identify, read, redeem, attach."""
         try:
-            peer = identify(
-                writer.get_extra_info("socket"), uid=os.geteuid(), use_peerpidfd=self._use_peerpidfd
-            )
+            only = os.geteuid() if self._accounts is None else None
+            peer = identify(writer.get_extra_info("socket"), uid=only, use_peerpidfd=self._use_peerpidfd)
         except AttachError as error:
             with contextlib.suppress(GPUPoolError):
                 await _read(reader)
@@ -105,6 +116,7 @@ class AttachSocket:
         try:
             request = await _read(reader)
             order = await self._tickets.redeem(request.ticket)
+            self._check_account(order.owner, peer)
         except GPUPoolError as error:
             peer.close()
             return refusal(error)
@@ -112,6 +124,24 @@ class AttachSocket:
             peer.close()
             raise
         return await self._attach(order, peer, request.frameworks)
+
+    def _check_account(self, owner: str, peer: Peer) -> None:
+        """Refuse a process that does not run as its lease's owner, where it is known who that is.
+
+        Raises
+        ------
+        WrongUser, AccountRefused
+            If it does not.
+        """
+        if self._accounts is None:
+            return
+        account = self._accounts.find(owner)
+        if peer.uid != account.uid:
+            raise WrongUser(
+                f"The lease belongs to {printable(owner)}, whose processes run as {account.name} here; yours "
+                f"runs as uid {peer.uid}.",
+                hint="Use a lease of your own.",
+            )
 
 
 async def _read(reader: asyncio.StreamReader) -> AttachRequest:

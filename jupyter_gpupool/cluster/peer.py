@@ -31,25 +31,28 @@ class Peer:
         Its pid and start time.
     pidfd : int
         A descriptor of the process itself; whoever has the `Peer` closes it.
+    uid : int
+        Whom it runs as.
     """
 
     mark: ProcessMark
     pidfd: int
+    uid: int
 
     def close(self) -> None:
         """Close the descriptor."""
         os.close(self.pidfd)
 
 
-def identify(connection: socket.socket, *, uid: int, use_peerpidfd: bool = True) -> Peer:
+def identify(connection: socket.socket, *, uid: int | None, use_peerpidfd: bool = True) -> Peer:
     """Find out which process connected.
 
     Parameters
     ----------
     connection : socket.socket
         The accepted unix socket.
-    uid : int
-        The only user that may attach.
+    uid : int or None
+        The only user that may attach; None where that depends on the ticket.
     use_peerpidfd : bool
         False to do without ``SO_PEERPIDFD``, as on older kernels.
 
@@ -65,7 +68,7 @@ def identify(connection: socket.socket, *, uid: int, use_peerpidfd: bool = True)
     pid, peer_uid, _ = _CREDENTIALS.unpack(
         connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     )
-    if peer_uid != uid:
+    if uid is not None and peer_uid != uid:
         raise WrongUser(
             f"This agent attaches processes of uid {uid}; yours runs as uid {peer_uid}.",
             hint="Start a pool as the user who runs the notebook.",
@@ -77,7 +80,7 @@ def identify(connection: socket.socket, *, uid: int, use_peerpidfd: bool = True)
         )
     pidfd = _peer_pidfd(connection, pid, use_peerpidfd)
     try:
-        return Peer(_checked_mark(connection, pid, pidfd), pidfd)
+        return Peer(_checked_mark(connection, pid, pidfd), pidfd, peer_uid)
     except BaseException:
         os.close(pidfd)
         raise

@@ -12,7 +12,7 @@ import msgspec
 from traitlets import Bool, Dict, Enum, Float, Int, List, Unicode
 from traitlets.config import Configurable
 
-from jupyter_gpupool.backends.rules import Action, HostLimits, NodeRules, Sharing, SharingRule
+from jupyter_gpupool.backends.rules import Action, HostLimits, LauncherKind, NodeRules, Sharing, SharingRule
 from jupyter_gpupool.cluster.sharing_file import from_list, read_file
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.core.leases import Resource, Strength
@@ -101,6 +101,31 @@ class PoolAgent(Configurable):
         600.0, min=1.0, help="For how long a GPU takes no new leases after a fatal XID error, seconds."
     ).tag(config=True)
 
+    launcher = Enum(
+        [each.value for each in LauncherKind],
+        LauncherKind.SAME_USER.value,
+        help="How processes are started on the node for owners: “same-user” as the agent's own user, for that"
+        " user only; “setuid” as the owner's account, by an agent that runs as root; “sudo” by sudo;"
+        " “systemd-run” as a transient unit of systemd, by an agent that runs as root.",
+    ).tag(config=True)
+    accounts = Dict(
+        value_trait=Unicode(),
+        key_trait=Unicode(),
+        help="OS user by owner, for owners who are not called like their account: {'ann@example.org': 'ann'}."
+        " “*” is everybody who is not named; an empty account refuses. Accounts of the system (uid below"
+        " 1000) are refused whatever stands here.",
+    ).tag(config=True)
+    launch_environment = List(
+        Unicode(),
+        help="Patterns of variables that a process on the node may be given beside those of language, Python,"
+        " Jupyter and numeric libraries: ['MY_SITE_*'].",
+    ).tag(config=True)
+    socket_directory = Unicode(
+        "",
+        help="Where the agent's socket lies when processes of other users show their tickets there; they must"
+        " be able to enter it. Needed with every launcher but “same-user”.",
+    ).tag(config=True)
+
     def rules(self) -> NodeRules:
         """Return everything as one frozen value.
 
@@ -124,7 +149,22 @@ class PoolAgent(Configurable):
             sample_seconds=self.sample_seconds,
             ignored_xids=tuple(self.ignored_xids),
             xid_quiet_seconds=self.xid_quiet_seconds,
+            launcher=self._launcher(),
+            accounts=tuple(sorted(self.accounts.items())),
+            launch_environment=tuple(self.launch_environment),
+            socket_directory=self.socket_directory,
         )
+
+    def _launcher(self) -> LauncherKind:
+        """Read how processes are started; other users need a socket that they can reach."""
+        launcher = LauncherKind(self.launcher)
+        if launcher is not LauncherKind.SAME_USER and not self.socket_directory:
+            raise BadAgentSettings(
+                f"PoolAgent.launcher is “{launcher.value}”, so processes of other users need a socket that"
+                " they can reach, and PoolAgent.socket_directory names none.",
+                hint="Set it to a directory of the agent's that everybody may enter: /run/gpupool-agent.",
+            )
+        return launcher
 
     def _sharing(self) -> tuple[SharingRule, ...]:
         """Put the rules in the order in which they count."""

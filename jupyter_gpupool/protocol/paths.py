@@ -67,6 +67,27 @@ def private_directory(path: Path, *, variable: str) -> Path:
     return path
 
 
+def public_directory(path: Path) -> Path:
+    """Create ``path`` with mode 0755 if it is missing, and check that only this user can write there.
+
+    Raises
+    ------
+    UnsafeDirectory
+        If it is a symlink, belongs to somebody else, or others may write there.
+    """
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode=0o755, parents=True)
+        path.chmod(0o755)
+    status = path.lstat()
+    mode = stat.S_IMODE(status.st_mode)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != _uid() or mode & 0o022:
+        raise UnsafeDirectory(
+            f"{path} is not a plain directory of uid {_uid()} that only this user can change.",
+            hint="Remove it, or set PoolAgent.socket_directory to another.",
+        )
+    return path
+
+
 def runtime_dir() -> Path:
     """Return the private runtime directory (not created)."""
     if override := os.environ.get(names.ENV_RUNTIME_DIR):

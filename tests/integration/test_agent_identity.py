@@ -14,6 +14,7 @@ import pytest
 
 from jupyter_gpupool.protocol import codec, names
 from jupyter_gpupool.protocol.messages import AttachedReport, AttachReply
+from tests.support.accounts import account, unique
 from tests.support.node_bench import NodeBench, node_bench
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="agents run on Linux")
@@ -108,6 +109,35 @@ async def test_another_user_who_reaches_the_socket_is_refused_and_the_ticket_sta
 
         holder = await bench.holder()
         assert (await holder.attach(bench.socket, ticket)).error is None
+
+
+@needs_root
+@pytest.mark.skipif(not shutil.which("useradd"), reason="needs useradd")
+@pytest.mark.xdist_group("accounts")
+@pytest.mark.asyncio
+async def test_where_owners_have_accounts_a_holder_runs_as_its_owners(open_runtime: Path) -> None:
+    public = open_runtime.with_name("public")
+    with account(unique("h")) as ann:
+        rules = {
+            "launcher": "setuid",
+            "accounts": [["test", ann.pw_name]],
+            "socket_directory": os.fspath(public),
+        }
+        async with node_bench() as bench:
+            await bench.serve()
+            await bench.agent(rules=rules)
+            assert bench.hello.socket == os.fspath(public / "agent.sock")
+            for uid in (NOBODY, None):  # somebody else, and the agent's own user
+                stranger = await bench.holder()
+                reply = await stranger.attach(public / "agent.sock", await bench.prepare(), uid=uid)
+                assert reply.error is not None
+                assert (reply.error.code, ann.pw_name in reply.error.message) == ("wrong_user", True)
+
+            holder = await bench.holder()
+            reply = await holder.attach(public / "agent.sock", await bench.prepare(), uid=ann.pw_uid)
+            # root in a container may be kept from changing limits of others; it was admitted all the same
+            assert reply.error is None or "CAP_SYS_RESOURCE" in reply.error.hint
+            await holder.kill()
 
 
 @needs_root

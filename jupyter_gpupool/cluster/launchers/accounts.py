@@ -8,8 +8,10 @@ change it.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jupyter_gpupool.cluster.launchers.errors import AccountRefused
@@ -53,7 +55,21 @@ class Account:
     def environment(self) -> dict[str, str]:
         """The variables that say who it is."""
         who = {"USER": self.name, "LOGNAME": self.name, "SHELL": self.shell or "/bin/sh"}
-        return who | {"HOME": self.home or "/"}
+        runtime = runtime_directory(self.uid)
+        return who | {"HOME": self.home or "/"} | ({"XDG_RUNTIME_DIR": runtime} if runtime else {})
+
+
+def runtime_directory(uid: int, base: Path = Path("/run/user")) -> str:
+    """Return an account's own runtime directory; empty when there is none, or it is not plainly its own."""
+    path = base / str(uid)
+    try:
+        status = path.lstat()
+    except OSError:
+        return ""
+    private = (
+        stat.S_ISDIR(status.st_mode) and status.st_uid == uid and not stat.S_IMODE(status.st_mode) & 0o077
+    )
+    return str(path) if private else ""
 
 
 def own_account() -> Account:

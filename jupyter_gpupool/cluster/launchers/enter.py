@@ -37,6 +37,8 @@ def main() -> int:
     order, rest = read_order()
     try:
         give_up_privileges(order)
+        if "signal" in order:
+            return _signal(order["group"], order["signal"])
         _stand_alone()
         _enter(order["cwd"], order["home"])
         program = _find(order["argv"][0], order["env"])
@@ -50,6 +52,16 @@ def main() -> int:
     except OSError as error:
         sys.stderr.write(f"{program} cannot be run: {error.strerror}\n")
         return CANNOT_RUN
+
+
+def _signal(group: int, number: int) -> int:
+    """Signal a group of this account's, and nobody else's."""
+    try:
+        os.killpg(group, number)
+    except OSError as error:
+        sys.stderr.write(f"Group {group} cannot be signalled: {error.strerror}\n")
+        return REFUSED
+    return 0
 
 
 def read_order() -> tuple[dict[str, Any], bytes]:

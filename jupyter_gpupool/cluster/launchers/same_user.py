@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from jupyter_gpupool.cluster.launchers import spawn
@@ -16,7 +17,9 @@ from jupyter_gpupool.cluster.launchers.accounts import FIRST_UID, Accounts, own_
 from jupyter_gpupool.cluster.launchers.base import Launched, LaunchRecord, LaunchSpec
 from jupyter_gpupool.cluster.launchers.environment import ALLOWED, allowed
 from jupyter_gpupool.cluster.launchers.errors import LauncherUnusable
+from jupyter_gpupool.protocol import names
 from jupyter_gpupool.protocol.limits import printable
+from jupyter_gpupool.protocol.paths import private_directory
 
 
 class SameUserLauncher:
@@ -54,7 +57,7 @@ class SameUserLauncher:
         self._patterns = patterns
         self._joined = joined
         self._own = own_account()
-        directory.mkdir(mode=0o700, exist_ok=True)
+        private_directory(directory, variable=names.ENV_RUNTIME_DIR)
 
     def check(self) -> None:
         """Find out whether there is an interpreter that can be started."""
@@ -76,13 +79,7 @@ class SameUserLauncher:
     async def launch(self, spec: LaunchSpec) -> Launched:
         """Start a process."""
         self.account(spec.owner)
-        permitted = LaunchSpec(
-            owner=printable(spec.owner),
-            argv=spec.argv,
-            env=allowed(spec.env, self._patterns),
-            cwd=spec.cwd,
-            stdin=spec.stdin,
-        )
+        permitted = replace(spec, owner=printable(spec.owner), env=allowed(spec.env, self._patterns))
         return await spawn.launch(permitted, spawn.Way(account=self._own), self._directory, self._node)
 
     async def adopt(self, record: LaunchRecord) -> Launched | None:

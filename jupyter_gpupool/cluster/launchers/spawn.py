@@ -35,6 +35,10 @@ from jupyter_gpupool.cluster.peer import find
 LAUNCH_SECONDS = 30.0
 #: Where programs are looked for that have no ``PATH`` of their own.
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#: What becomes the process; sudoers files name these words.
+ENTER = (sys.executable, "-I", "-S", "-B", enter.__file__)
+#: The environment until it does.
+ENVIRONMENT = {"PATH": DEFAULT_PATH, "LC_ALL": "C.UTF-8"}
 #: Longest answer of ``enter.py``, bytes.
 MOST_ANSWER = 16384
 
@@ -159,12 +163,12 @@ def _spawn(spec: LaunchSpec, way: Way, output: Output, told: int) -> subprocess.
     try:
         _write_all(order, _frame(spec, way))
         return subprocess.Popen(  # noqa: S603 - as the account that the administrator named
-            [*way.prefix, sys.executable, "-I", "-S", "-B", enter.__file__],
+            [*way.prefix, *ENTER],
             stdin=order,
             stdout=told,
             stderr=errors,
             cwd="/",
-            env={"PATH": DEFAULT_PATH, "LC_ALL": "C.UTF-8"},
+            env=ENVIRONMENT,
             start_new_session=True,
         )
     finally:
