@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TypeVar
 
-from tornado.httpclient import AsyncHTTPClient, HTTPRequest
+from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 from tornado.simple_httpclient import SimpleAsyncHTTPClient
 
 from jupyter_gpupool.client import calls
@@ -96,7 +96,7 @@ class AsyncPoolClient:
                 request_timeout=self._answer_seconds + call.wait_seconds,
             )
             answer = await self._http.fetch(request, raise_error=False)
-        except OSError as error:
+        except (OSError, HTTPClientError) as error:  # the latter for what is no answer at all
             raise self._unreachable() from error
         if answer.code == 599:
             raise self._unreachable() from answer.error

@@ -1,0 +1,66 @@
+"""Kernels that a real Jupyter server starts on the nodes of their leases."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jupyter_gpupool
+from tests.support.pool_process import Answer
+from tests.support.server_process import ServerProcess
+
+ROOT = Path(jupyter_gpupool.__file__).parents[1]
+PROVISIONER = {"provisioner_name": "gpupool-node-provisioner"}
+
+
+def add_kernelspec(server: ServerProcess, name: str, **fields: Any) -> None:
+    """Give a server a kernelspec whose kernels run with a share."""
+    gpupool = fields.pop("gpupool", {"share": 0.25})
+    spec = {
+        "argv": ["python", "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+        "display_name": name,
+        "language": "python",
+        "env": {"PYTHONPATH": str(ROOT)},
+        "metadata": {
+            "supported_encryption": ["curve"],
+            "kernel_provisioner": PROVISIONER,
+            "gpupool": gpupool,
+        },
+        **fields,
+    }
+    folder = server.folder / "data" / "kernels" / name
+    folder.mkdir(parents=True)
+    (folder / "kernel.json").write_text(json.dumps(spec))
+
+
+def start_session(server: ServerProcess, name: str) -> Answer:
+    """Start a kernel as JupyterLab does."""
+    return server.ask(
+        "POST",
+        "api/sessions",
+        {"path": f"{name}.ipynb", "type": "notebook", "name": name, "kernel": {"name": name}},
+    )
+
+
+@contextmanager
+def speaking_to(server: ServerProcess, kernel_id: str) -> Iterator[Any]:
+    """Give a client of a kernel, for what is to happen while a cell runs."""
+    from jupyter_client.blocking import BlockingKernelClient
+
+    client = BlockingKernelClient(connection_file=str(server.folder / "runtime" / f"kernel-{kernel_id}.json"))
+    client.load_connection_file()
+    client.start_channels(hb=False)
+    try:
+        yield client
+    finally:
+        client.stop_channels()
+
+
+def connection_of(server: ServerProcess, kernel_id: str) -> Mapping[str, Any]:
+    """Read where a kernel listens, from the server's connection file."""
+    path = server.folder / "runtime" / f"kernel-{kernel_id}.json"
+    found: Mapping[str, Any] = json.loads(path.read_text())
+    return found
