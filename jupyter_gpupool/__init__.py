@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jupyter_gpupool.kernel.api import connect, current, devices, pool, request
+    from jupyter_gpupool.kernel.joining import join
     from jupyter_gpupool.kernel.lease import Lease
     from jupyter_gpupool.kernel.monitor import monitor
     from jupyter_gpupool.kernel.panel import panel
@@ -36,6 +37,7 @@ __all__ = [
     "devices",
     "diff",
     "forget",
+    "join",
     "monitor",
     "panel",
     "pool",
@@ -60,6 +62,7 @@ _PUBLIC = {
     "connect": "jupyter_gpupool.kernel.api",
     "current": "jupyter_gpupool.kernel.api",
     "devices": "jupyter_gpupool.kernel.api",
+    "join": "jupyter_gpupool.kernel.joining",
     "pool": "jupyter_gpupool.kernel.api",
     "request": "jupyter_gpupool.kernel.api",
     "why": "jupyter_gpupool.kernel.api",

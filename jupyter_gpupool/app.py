@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from jupyter_gpupool.cli.base import Command
 from jupyter_gpupool.cli.config import ConfigApp
 from jupyter_gpupool.cli.joining import CertsApp, TokenApp
+from jupyter_gpupool.cli.run import RunApp
 from jupyter_gpupool.cli.serve import AgentApp, ServeApp, StopApp
 from jupyter_gpupool.cli.simulate import SimulateApp
 from jupyter_gpupool.cli.status import SelfTestApp, StatusApp, WhyApp
@@ -30,6 +31,7 @@ class GPUPoolApp(Command):
         "agent": (AgentApp, "Run the agent of this machine."),
         "status": (StatusApp, "Show the pool: devices, leases, queue."),
         "simulate": (SimulateApp, "Try out a pool, its rules and its users before they are there."),
+        "run": (RunApp, "Run a command under what a lease has on this node."),
         "why": (WhyApp, "Say why a request waits, and for how long, probably."),
         "selftest": (SelfTestApp, "Prove on this machine what is promised of leases."),
         "config": (ConfigApp, "Show every setting and where it came from."),

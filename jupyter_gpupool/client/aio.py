@@ -21,8 +21,10 @@ from jupyter_gpupool.client.stream import server_events
 from jupyter_gpupool.protocol.codec import decode
 from jupyter_gpupool.protocol.documents import (
     ActivityRequest,
+    AttachDoc,
     DeviceDoc,
     HealthDoc,
+    JoinRequest,
     LeaseDoc,
     LeaseRequest,
     NodeDoc,
@@ -179,6 +181,10 @@ class AsyncPoolClient:
         status, body = await self.exchange(calls.release_kernel(kernel_id, reason=reason))
         if status >= 400:
             raise from_answer(status, body)
+
+    async def join(self, lease_id: str, node: str) -> AttachDoc:
+        """Ask for a ticket for a process that joins a lease on one of its nodes (its id, or its name)."""
+        return await self._ask(calls.join(lease_id, JoinRequest(node_id=node)), AttachDoc)
 
     async def pin(self, lease_id: str, *, pinned: bool = True) -> LeaseDoc:
         """Have a lease not taken back, as far as the quota allows, or let it be."""

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 from jupyter_gpupool.protocol.codec import encode
 from jupyter_gpupool.protocol.documents import (
     ActivityRequest,
+    JoinRequest,
     LeaseRequest,
     ResizeRequest,
     SnapshotsReport,
@@ -152,6 +153,12 @@ def why(lease_id: str) -> Call:
 def activity(lease_id: str, body: ActivityRequest) -> Call:
     """Tell what the holder of a lease does."""
     return Call(method="PUT", path=f"{_lease_path(lease_id)}/activity", body=encode(body))
+
+
+def join(lease_id: str, body: JoinRequest) -> Call:
+    """Ask for a ticket for a process that joins a lease on one of its nodes."""
+    path = f"{_lease_path(lease_id)}/join"
+    return Call(method="POST", path=path, body=encode(body), wait_seconds=5.0)
 
 
 def pin(lease_id: str, *, pinned: bool) -> Call:

@@ -22,8 +22,10 @@ from jupyter_gpupool.protocol import names
 from jupyter_gpupool.protocol.codec import decode
 from jupyter_gpupool.protocol.documents import (
     ActivityRequest,
+    AttachDoc,
     DeviceDoc,
     HealthDoc,
+    JoinRequest,
     LeaseDoc,
     LeaseRequest,
     NodeDoc,
@@ -175,6 +177,10 @@ class PoolClient:
         """Tell what the holder of a lease does."""
         body = ActivityRequest(busy=busy, idle_seconds=idle_seconds)
         return self._ask(calls.activity(lease_id, body), LeaseDoc)
+
+    def join(self, lease_id: str, node: str) -> AttachDoc:
+        """Ask for a ticket for a process that joins a lease on one of its nodes (its id, or its name)."""
+        return self._ask(calls.join(lease_id, JoinRequest(node_id=node)), AttachDoc)
 
     def pin(self, lease_id: str, *, pinned: bool = True) -> LeaseDoc:
         """Have a lease not taken back, as far as the quota allows, or let it be; twice is harmless."""

@@ -26,7 +26,7 @@ from jupyter_gpupool.kernel.errors import NotHolder
 from jupyter_gpupool.kernel.notices import tell
 from jupyter_gpupool.kernel.threads import usable_cores
 from jupyter_gpupool.kernel.words import share_of
-from jupyter_gpupool.protocol.documents import IsolationDoc, LeaseDoc
+from jupyter_gpupool.protocol.documents import IsolationDoc, LeaseDoc, PartDoc
 
 if TYPE_CHECKING:
     from jupyter_gpupool.kernel.process import Process
@@ -91,6 +91,11 @@ class Lease:
     def pinned(self) -> bool:
         """Whether its owner wants it not to be taken back."""
         return self._doc.pinned
+
+    @property
+    def parts(self) -> tuple[PartDoc, ...]:
+        """What it has on each node, and who joined it there; empty unless its devices are on several."""
+        return tuple(self._doc.parts)
 
     @property
     def variables_before(self) -> dict[str, str | None]:

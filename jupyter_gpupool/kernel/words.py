@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from jupyter_gpupool.core.leases import LeaseState, Resource, Strength, Verified
 from jupyter_gpupool.core.shares import WHOLE_MILLI, format_compute, format_duration, format_memory
-from jupyter_gpupool.protocol.documents import IsolationDoc, LeaseDoc, ShareDoc, SpreadDoc
+from jupyter_gpupool.protocol.documents import IsolationDoc, LeaseDoc, PartDoc, ShareDoc, SpreadDoc
 
 #: Into how many parts GPUs are cut at most.
 _FINEST = 8
@@ -126,11 +126,23 @@ def lease_facts(doc: LeaseDoc) -> list[tuple[str, str]]:
     facts.append(("state", state_of(doc)))
     if doc.state is LeaseState.ACTIVE:
         facts += limits(doc)
+    facts += [(f"on {part.hostname}", part_line(doc, part)) for part in doc.parts]
     if doc.pinned:
         facts.append(("pinned", "not taken back, as far as the quota allows"))
     if doc.expires_seconds is not None:
         facts.append(("ends in", format_duration(doc.expires_seconds)))
     return facts
+
+
+def part_line(doc: LeaseDoc, part: PartDoc) -> str:
+    """Say what a lease has on a node, who has it, and what to type there where nobody has."""
+    devices = ", ".join(share.device_name for share in part.shares)
+    if part.joined:
+        who = "its holder, process" if part.holder else "process"
+        return f"{devices}: {who} {part.pid}"
+    if part.holder or doc.state is not LeaseState.ACTIVE:
+        return f"{devices}: no process yet"
+    return f"{devices}: no process; type there: jupyter gpupool run --lease …{doc.id[-8:]} -- COMMAND"
 
 
 def state_of(doc: LeaseDoc) -> str:

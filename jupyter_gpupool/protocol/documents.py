@@ -80,6 +80,21 @@ class AttachDoc(msgspec.Struct, kw_only=True):
     expires_seconds: float
 
 
+class PartDoc(msgspec.Struct, kw_only=True):
+    """What a lease with devices on several nodes has on one of them."""
+
+    node_id: str
+    hostname: str
+    shares: list[ShareDoc]
+    #: True on the node of the lease's holder.
+    holder: bool
+    #: Whether a process is attached to these shares.
+    joined: bool
+    pid: int | None = None
+    #: What is in force for that process.
+    isolation: list[IsolationDoc] = []
+
+
 class LeaseDoc(msgspec.Struct, kw_only=True):
     """A lease as its owner sees it. Of other owners' leases only the size, kind and state are shown."""
 
@@ -137,6 +152,8 @@ class LeaseDoc(msgspec.Struct, kw_only=True):
     host_memory_bytes: int = 0
     #: Words of the model's name that was asked for; empty for any.
     model: str = ""
+    #: What it has on each node, the holder's first; empty unless its devices are on several.
+    parts: list[PartDoc] = []
 
 
 class ReadingsDoc(msgspec.Struct, kw_only=True):
@@ -279,6 +296,13 @@ class ResizeRequest(msgspec.Struct, kw_only=True):
 
     compute_milli: int
     memory_bytes: int | None = None
+
+
+class JoinRequest(msgspec.Struct, kw_only=True):
+    """Body of ``POST /leases/{id}/join``: a process on one of the lease's nodes asks for a ticket."""
+
+    #: Id of the node, or its name where that is the name of one of the lease's nodes only.
+    node_id: str
 
 
 class ActivityRequest(msgspec.Struct, kw_only=True):

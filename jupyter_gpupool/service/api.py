@@ -48,6 +48,7 @@ ROUTES: dict[str, Methods] = {
     f"{API_PREFIX}/leases/{{lease_id}}/why": {"GET": leases.get_why},
     f"{API_PREFIX}/leases/{{lease_id}}/quiesce": {"POST": leases.quiesce_lease},
     f"{API_PREFIX}/leases/{{lease_id}}/activity": {"PUT": leases.put_activity},
+    f"{API_PREFIX}/leases/{{lease_id}}/join": {"POST": leases.join_lease},
     f"{API_PREFIX}/leases/{{lease_id}}/pin": {"POST": leases.pin_lease},
     f"{API_PREFIX}/leases/{{lease_id}}/unpin": {"POST": leases.unpin_lease},
     f"{API_PREFIX}/leases/{{lease_id}}/processes": {"POST": processes.start_process},
@@ -69,7 +70,7 @@ ROUTES: dict[str, Methods] = {
     "/metrics": {"GET": pool.get_metrics},
 }
 _LEASE_PATH = re.compile(
-    rf"({API_PREFIX}/leases/)([^/]{{1,200}})((?:/(?:why|quiesce|activity|pin|unpin|processes))?)"
+    rf"({API_PREFIX}/leases/)([^/]{{1,200}})((?:/(?:why|quiesce|activity|join|pin|unpin|processes))?)"
 )
 _PROCESS_PATH = re.compile(rf"({API_PREFIX}/leases/)([^/]{{1,200}})/processes/([^/]{{1,200}})")
 _PORT = re.compile(r":\d{1,5}$")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from jupyter_gpupool.cluster.journal import IdempotencyRow
 from jupyter_gpupool.core.effects import Effect, WriteDown
 from jupyter_gpupool.core.errors import GPUPoolError
-from jupyter_gpupool.core.events import Event
+from jupyter_gpupool.core.events import Event, HolderAttached, HolderDetached, HolderExited
 
 
 @dataclass(slots=True)
@@ -41,3 +41,9 @@ class Item:
 def writes_of(batch: Iterable[Item]) -> list[WriteDown]:
     """Return what a batch writes down, in order."""
     return [effect for item in batch for effect in item.effects if isinstance(effect, WriteDown)]
+
+
+def parts_told(batch: Iterable[Item]) -> list[str]:
+    """Return the leases of which agents have told in a batch, also what is not written down."""
+    told = (HolderAttached, HolderDetached, HolderExited)
+    return [item.event.lease_id for item in batch if isinstance(item.event, told)]

@@ -29,6 +29,21 @@ def isolation_of(docs: Iterable[IsolationDoc]) -> tuple[Isolation, ...]:
     )
 
 
+def isolation_docs(values: Iterable[Isolation]) -> list[IsolationDoc]:
+    """Show what is in force."""
+    return [
+        IsolationDoc(
+            resource=it.resource,
+            strength=it.strength,
+            mechanism=it.mechanism,
+            limit=it.limit,
+            verified=it.verified,
+            note=it.note,
+        )
+        for it in values
+    ]
+
+
 def device_of(node_id: str, report: DeviceReport) -> Device:
     """Turn what an agent says of a device into the core's value."""
     return Device(

@@ -23,6 +23,8 @@ from jupyter_gpupool.core.leases import EndReason, Holder, Lease, LeaseState, Wa
 from jupyter_gpupool.protocol.codec import decode
 from jupyter_gpupool.protocol.documents import (
     ActivityRequest,
+    AttachDoc,
+    JoinRequest,
     LeaseDoc,
     LeaseRequest,
     QuiescedDoc,
@@ -40,6 +42,7 @@ from jupyter_gpupool.service.idleness import Idleness
 from jupyter_gpupool.service.ids import LeaseIds
 from jupyter_gpupool.service.lease_views import LeaseViews
 from jupyter_gpupool.service.nodes import NodeBook
+from jupyter_gpupool.service.parts import PartDesk
 from jupyter_gpupool.service.reasons import why_doc
 from jupyter_gpupool.service.waiters import Waiters
 from jupyter_gpupool.service.watch import Watch
@@ -90,6 +93,7 @@ class Desk:
         self._watch = watch
         self._clock = clock
         self._idleness = idleness
+        self._parts = PartDesk(host, dispatcher, book)
         self._ids = LeaseIds(lambda: clock.read().wall_ms)
         self._waiters = Waiters(waiter_grace_seconds, self._waiter_lost)
 
@@ -228,6 +232,13 @@ class Desk:
         if lease.state is LeaseState.ACTIVE:
             self._idleness.told(lease, busy=told.busy, idle_ms=round(told.idle_seconds * 1000))
         return self._views.lease(lease, who)
+
+    async def join(self, who: Principal, lease_id: str, body: bytes) -> AttachDoc:
+        """Give out a ticket for a process that joins a lease on one of its nodes."""
+        wanted = validate.join_request(decode(body, JoinRequest))
+        await self._host.settled()
+        lease = await self._own(who, lease_id)
+        return await self._parts.ticket(lease, self._show(who, lease), wanted.node_id)
 
     async def why(self, who: Principal, lease_id: str) -> WhyDoc:
         """Say why a lease is as it is."""

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
 
+from jupyter_gpupool.cluster.errors import AgentAway
 from jupyter_gpupool.core.effects import ApplyLimits, Detach, Effect, PrepareAttach, WriteDown
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.core.leases import Lease, LeaseState, Share
@@ -149,7 +150,44 @@ class Dispatcher:
         holder's way to it and the order's may be gone side by side.
         """
         ticket = self._tickets.for_order(lease)
-        order = PrepareOrder(
+        taken = self._outbox.put(node_id, self._order(lease, ticket))
+        self._note(ticket, announced=node_id in self._sender.connected)
+        taken.add_done_callback(lambda it: self._note(ticket, announced=not it.cancelled() and it.result()))
+
+    async def prepare_part(self, node_id: str, lease: Lease, timeout_seconds: float) -> Ticket:
+        """Tell the agent of another node of a lease to expect a process that joins it there.
+
+        Parameters
+        ----------
+        node_id : str
+            The node.
+        lease : Lease
+            The lease with its shares on that node alone.
+        timeout_seconds : float
+            How long the agent may take to hear of it.
+
+        Returns
+        -------
+        Ticket
+            What the process shows.
+
+        Raises
+        ------
+        AgentAway
+            If the agent did not take the order in time.
+        """
+        ticket = self._tickets.for_part(lease)
+        taken = self._outbox.put(node_id, self._order(lease, ticket))
+        await asyncio.wait((taken,), timeout=timeout_seconds)
+        if not taken.done() or taken.cancelled() or not taken.result():
+            raise AgentAway(
+                f"The agent of node {node_id} does not answer, so nothing can join the lease there now.",
+                hint="Try again in a moment; `jupyter gpupool status` shows when the node is back.",
+            )
+        return ticket
+
+    def _order(self, lease: Lease, ticket: Ticket) -> PrepareOrder:
+        return PrepareOrder(
             lease_id=lease.id,
             generation=lease.generation,
             owner=lease.owner,
@@ -159,9 +197,10 @@ class Dispatcher:
             host_cpu_milli=sum(it.cpu_milli for it in lease.beside),
             host_memory_bytes=sum(it.memory_bytes for it in lease.beside),
         )
-        taken = self._outbox.put(node_id, order)
-        self._note(ticket, announced=node_id in self._sender.connected)
-        taken.add_done_callback(lambda it: self._note(ticket, announced=not it.cancelled() and it.result()))
+
+    def left_seconds(self, ticket: Ticket) -> float:
+        """Return for how long a ticket is good, seconds."""
+        return self._tickets.left_seconds(ticket)
 
     def _note(self, ticket: Ticket, *, announced: bool) -> None:
         """Note whether a ticket can be used, and wake who waits for that."""

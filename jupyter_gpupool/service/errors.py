@@ -18,6 +18,7 @@ STATUS = {
     "not_found": 404,
     "method_not_allowed": 405,
     "already_holds": 409,
+    "not_its_node": 409,
     "does_not_fit_now": 409,
     "quota_exceeded": 409,
     "illegal_transition": 409,

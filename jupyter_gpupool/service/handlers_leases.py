@@ -54,6 +54,11 @@ async def put_activity(request: Request, lease_id: str) -> Answer:
     return json_answer(await request.context.desk.active(request.who, lease_id, request.body))
 
 
+async def join_lease(request: Request, lease_id: str) -> Answer:
+    """Give out a ticket for a process that joins a lease on one of its nodes."""
+    return json_answer(await request.context.desk.join(request.who, lease_id, request.body))
+
+
 async def pin_lease(request: Request, lease_id: str) -> Answer:
     """Have a lease not taken back, as far as the quota allows."""
     return json_answer(await request.context.desk.pin(request.who, lease_id, pinned=True))

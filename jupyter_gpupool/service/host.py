@@ -31,7 +31,7 @@ from jupyter_gpupool.core.placement.demand import Shape
 from jupyter_gpupool.core.pool import Pool
 from jupyter_gpupool.core.quotas.usage import OwnerUsage
 from jupyter_gpupool.service.alarm import Alarm
-from jupyter_gpupool.service.batch import Item, writes_of
+from jupyter_gpupool.service.batch import Item, parts_told, writes_of
 from jupyter_gpupool.service.clock import PoolClock
 from jupyter_gpupool.service.dispatch import Dispatcher
 from jupyter_gpupool.service.errors import Stopping
@@ -255,6 +255,7 @@ class PoolHost:
                     item.future.set_result(None)
             self._dispatcher.carry_out(item.effects)
         self._watch.leases_changed(lease.id for lease in changed)
+        self._watch.leases_changed(parts_told(batch))
         if self.revision != self._told_revision:
             self._told_revision = self.revision
             self._watch.pool_changed()

@@ -6,7 +6,7 @@ not idle. The pool is told when that changes, never more often. Nothing of it is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from jupyter_gpupool.core.devices import Device, DeviceKind
 from jupyter_gpupool.core.events import ActivitySeen
@@ -33,6 +33,8 @@ class _Seen:
         Whether a cell runs; None when nobody says.
     cell_ms, device_ms : int or None
         Since when no cell has run, and since when the device is not used; None when it is, or unknown.
+    used_on : set of str
+        Nodes on which its devices are used now.
     told_ms : int or None
         Since when the pool believes it idle; None when it does not.
     """
@@ -42,6 +44,7 @@ class _Seen:
     cell_ms: int | None = None
     device_ms: int | None = None
     told_ms: int | None = None
+    used_on: set[str] = field(default_factory=set)
 
     @property
     def since_ms(self) -> int | None:
@@ -75,7 +78,7 @@ class Idleness:
             seen.device_ms = seen.cell_ms
         self._tell(lease, seen)
 
-    def sampled(self, report: SampleReport) -> None:
+    def sampled(self, report: SampleReport, node_id: str) -> None:
         """Take what an agent sees of the holders on its node."""
         whole = {it.device_id: it.readings.utilization_percent for it in report.devices}
         for sample in report.leases:
@@ -85,13 +88,24 @@ class Idleness:
             seen = self._seen(lease)
             percent = sample.utilization_percent
             if percent is None:  # nobody uses a device that does nothing
-                percent = _most([whole.get(share.device_id) for share in lease.shares])
-            if percent is None or percent > self._threshold(lease):
+                percent = _most(
+                    [whole.get(it.id) for it in self._devices(lease) if it.node_id in ("", node_id)]
+                )
+            used = percent is None or percent > self._threshold(lease)
+            if self._used_anywhere(lease, seen, node_id, used=used):
                 seen.device_ms = None
             elif seen.device_ms is None:
                 seen.device_ms = self._clock.now_ms()
             self._tell(lease, seen)
         self._forget()
+
+    def _used_anywhere(self, lease: Lease, seen: _Seen, node_id: str, *, used: bool) -> bool:
+        """Note whether a lease's devices on a node are used; tell whether those on any of its nodes are."""
+        (seen.used_on.add if used else seen.used_on.discard)(node_id)
+        if seen.used_on - {node_id}:  # who has left a node says nothing any more
+            joined = (it.node_id for it in self._host.pool.joined(lease.id))
+            seen.used_on &= {node_id, lease.node_id, *joined}
+        return bool(seen.used_on)
 
     def idle_seconds(self, lease: Lease) -> float | None:
         """Return for how long a lease has been idle; 0 while it is not, None when that is unknown."""

@@ -78,7 +78,7 @@ class Inbox:
                 case SampleReport() | DevicesReport():
                     self._noted(node_id, self._book.note(node_id, report))
                     if isinstance(report, SampleReport):
-                        self._idleness.sampled(report)
+                        self._idleness.sampled(report, node_id)
                 case QuiescedReport():
                     self._dispatcher.quiesced(report.lease_id, report.generation)
                 case _:

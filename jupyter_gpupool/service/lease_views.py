@@ -15,12 +15,14 @@ from jupyter_gpupool.core.leases import Lease, LeaseState, Share
 from jupyter_gpupool.core.queue import QueueEntry
 from jupyter_gpupool.core.shares import format_duration
 from jupyter_gpupool.protocol import codec
-from jupyter_gpupool.protocol.documents import AttachDoc, HolderDoc, IsolationDoc, LeaseDoc, ShareDoc
+from jupyter_gpupool.protocol.documents import AttachDoc, HolderDoc, LeaseDoc, ShareDoc
 from jupyter_gpupool.service.auth import Principal
 from jupyter_gpupool.service.clock import PoolClock
+from jupyter_gpupool.service.convert import isolation_docs
 from jupyter_gpupool.service.host import PoolHost
 from jupyter_gpupool.service.idleness import Idleness
 from jupyter_gpupool.service.nodes import NodeBook
+from jupyter_gpupool.service.parts import parts_of
 from jupyter_gpupool.service.tickets import TicketBook
 from jupyter_gpupool.service.words import ENDED
 
@@ -65,17 +67,6 @@ class LeaseViews:
         """Show one lease."""
         if not who.may_touch(lease):
             return self._lease_doc(lease, owner="", mine=False)
-        isolation = [
-            IsolationDoc(
-                resource=it.resource,
-                strength=it.strength,
-                mechanism=it.mechanism,
-                limit=it.limit,
-                verified=it.verified,
-                note=it.note,
-            )
-            for it in lease.isolation
-        ]
         doc = self._lease_doc(lease, owner=lease.owner, mine=True)
         doc.id = lease.id
         doc.holder = HolderDoc(
@@ -85,7 +76,7 @@ class LeaseViews:
             pid=lease.pid,
             restartable=lease.holder.restartable,
         )
-        doc.isolation = isolation
+        doc.isolation = isolation_docs(lease.isolation)
         doc.reason = self.reason(lease)
         sample = self._book.lease_sample(lease)
         if sample is not None:
@@ -95,6 +86,7 @@ class LeaseViews:
         doc.end_detail = lease.end_detail
         doc.attach = self._attach(lease)
         doc.idle_seconds = self._idleness.idle_seconds(lease)
+        doc.parts = parts_of(self._host.pool, lease, doc)
         doc.tag = _tag(doc, lease.notice_ms)
         # it counts down, which is no news: only that it is there is in the tag
         if doc.reclaim_seconds is not None:
@@ -220,7 +212,7 @@ def _tag(doc: LeaseDoc, notice_ms: int | None) -> str:
     seen = (
         *(doc.state.value, doc.generation, doc.position, waits, doc.resizing, doc.end_reason, doc.holder.pid),
         *(doc.compute_milli, doc.memory_bytes, doc.attach.ticket if doc.attach else ""),
-        *(codec.encode(doc.isolation), *doc.notices, doc.pinned, notice_ms),
+        *(codec.encode(doc.isolation), codec.encode(doc.parts), *doc.notices, doc.pinned, notice_ms),
     )
     return f"{doc.state.value}-{zlib.crc32(repr(seen).encode()):08x}"
 

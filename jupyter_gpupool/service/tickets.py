@@ -55,15 +55,22 @@ class TicketBook:
         return present if present is not None else self._mint(lease)
 
     def _mint(self, lease: Lease) -> Ticket:
-        ticket = Ticket(
+        ticket = self.for_part(lease)
+        self._tickets[lease.id] = ticket
+        self._announced.discard(lease.id)
+        return ticket
+
+    def for_part(self, lease: Lease) -> Ticket:
+        """Return a ticket for whoever joins a lease on another of its nodes: a new one each time.
+
+        It is not kept: its one use cannot be seen from here, and who asks again is given another.
+        """
+        return Ticket(
             lease_id=lease.id,
             generation=lease.generation,
             value=secrets.token_urlsafe(32),
             expires_ms=self._now_ms() + TICKET_MS,
         )
-        self._tickets[lease.id] = ticket
-        self._announced.discard(lease.id)
-        return ticket
 
     def good(self, lease: Lease) -> Ticket | None:
         """Return the lease's ticket if it is of this generation and has time left."""

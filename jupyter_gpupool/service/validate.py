@@ -11,7 +11,13 @@ import math
 from jupyter_gpupool.core.errors import InvalidValue
 from jupyter_gpupool.core.leases import EndReason
 from jupyter_gpupool.core.shares import MOST_DEVICES
-from jupyter_gpupool.protocol.documents import ActivityRequest, LeaseRequest, ResizeRequest, SnapshotsReport
+from jupyter_gpupool.protocol.documents import (
+    ActivityRequest,
+    JoinRequest,
+    LeaseRequest,
+    ResizeRequest,
+    SnapshotsReport,
+)
 from jupyter_gpupool.protocol.limits import ADDRESS, SNAPSHOTS, TEXT, printable
 
 #: Largest memory size that can be written, bytes.
@@ -86,6 +92,12 @@ def snapshots_report(report: SnapshotsReport) -> SnapshotsReport:
 def resize_request(wanted: ResizeRequest) -> ResizeRequest:
     """Check the body of a resize."""
     _size(wanted.compute_milli, wanted.memory_bytes)
+    return wanted
+
+
+def join_request(wanted: JoinRequest) -> JoinRequest:
+    """Check the body of a join."""
+    _text("node_id", wanted.node_id)
     return wanted
 
 
