@@ -70,6 +70,10 @@ def holder_gone(turn: Turn, lease: Lease, detail: str) -> Lease:
     """Let an ACTIVE lease wait for its kernel to come back, or end it."""
     if not lease.holder.restartable:
         return begin_end(turn, lease, LeaseEvent.EXITED, EndReason.HOLDER_EXITED, detail)
+    joined = [it.node_id for it in turn.ledger.parts.of(lease.id)]
+    fence_parts(turn, lease, joined)  # they worked for the process that is gone
+    for node_id in joined:
+        turn.ledger.parts.leave(lease.id, node_id)
     lease = turn.move(
         lease,
         LeaseEvent.RESTARTING,

@@ -64,6 +64,12 @@ def _part_attached(turn: Turn, lease: Lease, event: HolderAttached) -> None:
     turn.changed = turn.ledger.parts.join(lease.id, joined) or turn.changed
 
 
+def _part_left(turn: Turn, lease: Lease, event: HolderExited | HolderDetached) -> None:
+    """Note that a process that joined a lease is gone; one of before a restart was noted then."""
+    if event.generation == lease.generation:
+        turn.changed = turn.ledger.parts.leave(lease.id, event.node_id) or turn.changed
+
+
 def _elsewhere(turn: Turn, event: AttachRefused | HolderExited | HolderDetached) -> Lease | None:
     """Return the lease that a report is about, if it comes from another node than its holder's; else None."""
     lease = turn.ledger.leases.get(event.lease_id)
@@ -105,8 +111,9 @@ def on_holder_exited(turn: Turn, event: HolderExited) -> None:
     """Let a lease wait for its kernel, or end it; nothing happens when there is no such lease any more."""
     if _clear_fence(turn, event) or event.lease_id not in turn.ledger.leases:
         return
-    if _elsewhere(turn, event) is not None:
-        turn.changed = turn.ledger.parts.leave(event.lease_id, event.node_id) or turn.changed
+    part = _elsewhere(turn, event)
+    if part is not None:
+        _part_left(turn, part, event)
         return
     lease = turn.reported(event.lease_id, event.generation, LeaseEvent.EXITED)
     if lease.state is LeaseState.ACTIVE:
@@ -121,7 +128,7 @@ def on_holder_detached(turn: Turn, event: HolderDetached) -> None:
         return
     part = _elsewhere(turn, event)
     if part is not None and part.state is not LeaseState.ENDING:
-        turn.changed = turn.ledger.parts.leave(event.lease_id, event.node_id) or turn.changed
+        _part_left(turn, part, event)
         return
     lease = part or turn.reported(event.lease_id, event.generation, LeaseEvent.DETACHED)
     if lease.generation != event.generation:

@@ -150,3 +150,20 @@ def test_another_size_is_refused_with_what_helps(pool: PoolDriver, lease_id: str
     with pytest.raises(DoesNotFitNow, match="devices on several nodes") as refused:
         pool.resize(lease_id, 500)
     assert "Release it" in refused.value.hint
+
+
+def test_when_its_kernel_restarts_what_joined_is_detached_and_another_may_join(a_pool: MakePool) -> None:
+    pool = a_pool(a_device("cuda0", node_id=ONE), a_device("cuda0", node_id=TWO))
+    lease_id = pool.hold(replace(a_want(1000), count=2, spread=True), restartable=True)
+    join(pool, lease_id)
+    before = about(pool, lease_id)
+    pool.exit(lease_id)
+    assert pids(pool, lease_id) == []
+    assert [(it.node_id, it.generation) for it in pool.told(Detach)] == [(TWO, before["generation"])]
+    pool.handle(ev.HolderExited(**before, node_id=TWO, **pool.when))
+    pool.handle(ev.HolderDetached(**before, node_id=TWO, **pool.when))
+    assert pool.state(lease_id) is S.ATTACHING
+    pool.attach(lease_id)
+    join(pool, lease_id, pid=78)
+    assert pids(pool, lease_id) == [(TWO, 78)]
+    pool.pool.check_invariants()
