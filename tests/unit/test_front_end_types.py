@@ -15,13 +15,13 @@ from jupyter_gpupool.protocol import documents
 from jupyter_gpupool.server.kernels import KernelDoc
 
 _TYPES = (Path(__file__).parents[2] / "labextension" / "src" / "types.ts").read_text(encoding="utf-8")
-#: Interface -> structure, and the fields that never reach a browser.
+#: Interface -> structure, and the fields that are not shown in a browser.
 _STRUCTURES: dict[str, tuple[type[msgspec.Struct], set[str]]] = {
     "IShare": (documents.ShareDoc, set()),
     "IIsolation": (documents.IsolationDoc, set()),
     "IProcess": (documents.ProcessDoc, set()),
     "IHolder": (documents.HolderDoc, set()),
-    "ILease": (documents.LeaseDoc, {"attach"}),
+    "ILease": (documents.LeaseDoc, {"attach", "parts"}),
     "IReadings": (documents.ReadingsDoc, set()),
     "IDevice": (documents.DeviceDoc, set()),
     "INode": (documents.NodeDoc, set()),
