@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 # Jupyter refuses to serve as root unless it is told to; everybody else is not told.
 ALLOW_ROOT := $(shell test "$$(id -u)" = 0 && echo --allow-root)
 # The front end is built again when one of these changes.
-FRONT_END := $(shell find labextension/src labextension/style -type f 2>/dev/null) \
+FRONT_END := $(shell find labextension/src labextension/style labextension/schema -type f 2>/dev/null) \
 	$(wildcard labextension/package.json labextension/package-lock.json labextension/tsconfig.json)
 BENCHMARKS := lease_latency lease_throughput footprint isolation_overhead attach_readback sampler_cost decision_cost \
 	state_store state_speed state_autosave

@@ -13,7 +13,15 @@ from traitlets import Bool, Unicode
 
 from jupyter_gpupool.protocol import names
 from jupyter_gpupool.server.feed import Feed, KernelsMessage
-from jupyter_gpupool.server.handlers import LeaseHandler, LeasesHandler, PoolReadHandler, SnapshotsHandler
+from jupyter_gpupool.server.handlers import (
+    HistoryHandler,
+    LeaseHandler,
+    LeasePinHandler,
+    LeasesHandler,
+    LeaseWhyHandler,
+    PoolReadHandler,
+    SnapshotsHandler,
+)
 from jupyter_gpupool.server.kernels import KernelRoster
 from jupyter_gpupool.server.link import PoolLink
 from jupyter_gpupool.server.settings import PARTS_KEY, LinkSettings, ServerParts
@@ -102,6 +110,9 @@ class GPUPoolExtension(ExtensionApp):
             (rf"{_PREFIX}/(pool|devices|nodes|queue|usage)", PoolReadHandler),
             (rf"{_PREFIX}/leases", LeasesHandler),
             (rf"{_PREFIX}/leases/([A-Za-z0-9_-]+)", LeaseHandler),
+            (rf"{_PREFIX}/leases/([A-Za-z0-9_-]+)/why", LeaseWhyHandler),
+            (rf"{_PREFIX}/leases/([A-Za-z0-9_-]+)/(pin|unpin)", LeasePinHandler),
+            (rf"{_PREFIX}/history", HistoryHandler),
             (rf"{_PREFIX}/snapshots", SnapshotsHandler),
             (rf"{_PREFIX}/stream", PoolStream),
         ]

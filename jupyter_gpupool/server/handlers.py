@@ -131,6 +131,42 @@ class LeaseHandler(PoolHandler):
         await self.answer(status, _without_ticket(status, body, LeaseDoc))
 
 
+class LeaseWhyHandler(PoolHandler):
+    """``GET leases/{id}/why``."""
+
+    auth_resource = LEASES_RESOURCE
+
+    @web.authenticated
+    @authorized
+    async def get(self, lease_id: str) -> None:
+        """Read why a lease is as it is."""
+        status, body = await self.ask(calls.why(lease_id))
+        await self.answer(status, body)
+
+
+class LeasePinHandler(PoolHandler):
+    """``POST leases/{id}/pin | unpin``."""
+
+    auth_resource = LEASES_RESOURCE
+
+    @web.authenticated
+    @authorized
+    async def post(self, lease_id: str, verb: str) -> None:
+        """Have a lease not taken back, or let it be."""
+        status, body = await self.ask(calls.pin(lease_id, pinned=verb == "pin"))
+        await self.answer(status, _without_ticket(status, body, LeaseDoc))
+
+
+class HistoryHandler(PoolHandler):
+    """``GET history``: what this server remembers of the pool; the pool is not asked."""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        """Read the pool's last hours."""
+        await self.answer(HTTPStatus.OK, encode(self.parts.link.history.doc()))
+
+
 class SnapshotsHandler(PoolHandler):
     """``GET snapshots?path=PATH``."""
 

@@ -26,6 +26,7 @@ from jupyter_gpupool.protocol import names, paths
 from jupyter_gpupool.protocol.documents import PoolDoc
 from jupyter_gpupool.server.background import in_daemon_thread
 from jupyter_gpupool.server.feed import Feed, StatusMessage
+from jupyter_gpupool.server.history import History
 from jupyter_gpupool.server.settings import LinkSettings
 from jupyter_gpupool.server.snapshots import Snapshots, without_tickets
 
@@ -89,6 +90,8 @@ class PoolLink:
         self._feed = feed
         self._log = log
         self._snapshots = Snapshots(feed)
+        #: The pool's last hours, for charts.
+        self.history = History()
         self._task: asyncio.Task[None] | None = None
         self._asked = asyncio.Event()
         self._client: AsyncPoolClient | None = None
@@ -223,6 +226,7 @@ class PoolLink:
                     self._received(without_tickets(doc))
         finally:
             self._client = None
+            self.history.lost()
             client.close()
         raise PoolUnreachable("The pool ended its event stream.")
 
@@ -231,6 +235,7 @@ class PoolLink:
         if self.state is not LinkState.CONNECTED:
             self._tell(LinkState.CONNECTED, "")
         self._snapshots.show(doc)
+        self.history.note(doc)
 
     async def _rest(self, seconds: float) -> None:
         """Pause before the next try, shorter when somebody asks for the pool."""

@@ -42,6 +42,32 @@ export function clock(seconds: number): string {
   return hours ? `${hours}:${two(minutes)}:${two(whole % 60)}` : `${minutes}:${two(whole % 60)}`;
 }
 
+/** Seconds in the unit that reads best: "40 s", "12 min", "3.5 h". */
+export function about(seconds: number, trans: TranslationBundle): string {
+  if (seconds < 60) {
+    return trans.__('%1 s', Math.max(1, Math.round(seconds)));
+  }
+  if (seconds < 5400) {
+    return trans.__('%1 min', Math.round(seconds / 60));
+  }
+  return trans.__('%1 h', trim((seconds / 3600).toFixed(1)));
+}
+
+/** A place in a queue: "1st", "2nd", "3rd", "4th". */
+export function ordinal(place: number, trans: TranslationBundle): string {
+  const last = place % 100 > 10 && place % 100 < 14 ? 0 : place % 10;
+  switch (last) {
+    case 1:
+      return trans.__('%1st', place);
+    case 2:
+      return trans.__('%1nd', place);
+    case 3:
+      return trans.__('%1rd', place);
+    default:
+      return trans.__('%1th', place);
+  }
+}
+
 /** A device kind as people write it. */
 export function kindName(kind: DeviceKind): string {
   return kind.toUpperCase();
@@ -128,6 +154,18 @@ export function strengthName(isolation: IIsolation, trans: TranslationBundle): s
       return trans.__('hard limit');
     case 'soft':
       return trans.__('soft limit');
+    case 'none':
+      return trans.__('no limit');
+  }
+}
+
+/** How well a limit would hold, in a word. */
+export function strengthWord(isolation: IIsolation, trans: TranslationBundle): string {
+  switch (isolation.strength) {
+    case 'hard':
+      return trans.__('hard');
+    case 'soft':
+      return trans.__('soft');
     case 'none':
       return trans.__('no limit');
   }

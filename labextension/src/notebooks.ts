@@ -46,6 +46,11 @@ export class Notebooks implements IDisposable {
     return this.tracker?.currentWidget?.sessionContext.session?.kernel?.id ?? '';
   }
 
+  /** Name of the notebook in front; empty when there is none. */
+  get activeName(): string {
+    return PathExt.basename(this.tracker?.currentWidget?.context.path ?? '');
+  }
+
   /** The document that runs on a kernel; null when this server knows none. */
   documentOf(kernelId: string): IDocument | null {
     if (!kernelId) {

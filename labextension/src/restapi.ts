@@ -5,7 +5,7 @@
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 
-import { ISnapshot } from './types';
+import { IHistory, ILease, ISnapshot, IUsage, IWhy } from './types';
 
 /** Path of the API below the server's base URL. */
 export const API_PATH = 'jupyter_gpupool/api/v1';
@@ -37,13 +37,63 @@ export async function endLease(
   await call(`leases/${encodeURIComponent(leaseId)}${query}`, { method: 'DELETE' }, settings);
 }
 
+/** Read one lease, also for a while after it has ended. */
+export async function getLease(
+  leaseId: string,
+  settings: ServerConnection.ISettings
+): Promise<ILease> {
+  return read<ILease>(`leases/${encodeURIComponent(leaseId)}`, settings);
+}
+
+/** Ask for another size; resolves when it is in force. Without a memory size it follows the compute. */
+export async function resizeLease(
+  leaseId: string,
+  size: { readonly compute_milli: number; readonly memory_bytes: number | null },
+  settings: ServerConnection.ISettings
+): Promise<void> {
+  const init = { method: 'PATCH', body: JSON.stringify(size) };
+  await call(`leases/${encodeURIComponent(leaseId)}`, init, settings);
+}
+
+/** Have a lease not taken back, or let it be. */
+export async function pinLease(
+  leaseId: string,
+  pinned: boolean,
+  settings: ServerConnection.ISettings
+): Promise<void> {
+  const verb = pinned ? 'pin' : 'unpin';
+  await call(`leases/${encodeURIComponent(leaseId)}/${verb}`, { method: 'POST' }, settings);
+}
+
+/** Ask why a lease is as it is, and when a request is probably granted. */
+export async function whyLease(
+  leaseId: string,
+  settings: ServerConnection.ISettings
+): Promise<IWhy> {
+  return read<IWhy>(`leases/${encodeURIComponent(leaseId)}/why`, settings);
+}
+
+/** Read what everybody that this person may see has used; this person's own among them. */
+export async function readUsage(settings: ServerConnection.ISettings): Promise<IUsage[]> {
+  return read<IUsage[]>('usage', settings);
+}
+
+/** Read what the Jupyter server remembers of the pool's last hours. */
+export async function readHistory(settings: ServerConnection.ISettings): Promise<IHistory> {
+  return read<IHistory>('history', settings);
+}
+
+/** List all snapshots, newest first. */
+export async function allSnapshots(settings: ServerConnection.ISettings): Promise<ISnapshot[]> {
+  return read<ISnapshot[]>('snapshots', settings);
+}
+
 /** List the snapshots of a notebook, newest first. */
 export async function listSnapshots(
   path: string,
   settings: ServerConnection.ISettings
 ): Promise<ISnapshot[]> {
-  const response = await call(`snapshots${URLExt.objectToQueryString({ path })}`, {}, settings);
-  return (await response.json()) as ISnapshot[];
+  return read<ISnapshot[]>(`snapshots${URLExt.objectToQueryString({ path })}`, settings);
 }
 
 /** Ask whether the API is there at all; resolves to the HTTP status, 0 when no answer came. */
@@ -54,6 +104,10 @@ export async function probe(settings: ServerConnection.ISettings): Promise<numbe
   } catch (error) {
     return error instanceof ApiError ? error.status : 0;
   }
+}
+
+async function read<T>(path: string, settings: ServerConnection.ISettings): Promise<T> {
+  return (await (await call(path, {}, settings)).json()) as T;
 }
 
 async function call(

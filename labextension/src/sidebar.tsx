@@ -1,21 +1,16 @@
 /**
- * The sidebar's widget. Rule of this module: it joins the state owner, the notebooks and the components,
- * and turns clicks into the manager's actions; what is shown is decided in `components/`.
+ * The sidebar's widget. Rule of this module: it joins the state owner, the notebooks and the components; what is
+ * shown is decided in `components/`. While nobody can see it, it costs nothing.
  */
-import { Dialog, showDialog, showErrorMessage } from '@jupyterlab/apputils';
-import { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import { Message } from '@lumino/messaging';
 import * as React from 'react';
 
-import { IPanelActions } from './components/view';
+import { IEnv } from './components/view';
 import { PoolPanel } from './components/PoolPanel';
-import { share } from './format';
 import { poolIcon } from './icon';
-import { Notebooks } from './notebooks';
-import { ApiError } from './restapi';
 import { IPoolManager } from './tokens';
-import { ILease } from './types';
+import { IPoolViews } from './views';
 
 /** The sidebar's widget. */
 export class PoolSidebar extends ReactWidget {
@@ -24,41 +19,55 @@ export class PoolSidebar extends ReactWidget {
    */
   constructor(private readonly options: PoolSidebar.IOptions) {
     super();
-    const { manager, notebooks, trans } = options;
+    const { manager, views } = options;
+    const title = views.trans.__('GPU pool');
     this.id = 'jupyter-gpupool-sidebar';
     this.addClass('jp-GPUPool');
     this.title.icon = poolIcon;
-    this.title.caption = trans.__('GPU pool');
+    this.title.caption = title;
     this.node.setAttribute('role', 'region');
-    this.node.setAttribute('aria-label', trans.__('GPU pool'));
+    this.node.setAttribute('aria-label', title);
     this.node.tabIndex = -1;
     manager.stateChanged.connect(this.update, this);
-    notebooks.changed.connect(this.update, this);
-    this.actions = {
-      openDocument: options.openDocument,
-      retry: () => manager.retry(),
-      release: lease => this.release(lease),
-      cancel: lease => this.attempt(manager.cancel(lease.id), trans.__('Not cancelled'))
-    };
+    views.changed.connect(this.renew, this);
+    document.addEventListener('visibilitychange', this.onVisibility);
+  }
+
+  /** The parts of the panel that are closed. */
+  get closed(): readonly string[] {
+    return [...this._closed];
+  }
+
+  /** Close these parts of the panel, as they were left. */
+  setClosed(sections: readonly string[]): void {
+    this._closed = new Set(sections);
+    this.renew();
+  }
+
+  /** Show the form that asks for a share. */
+  askForShare(): void {
+    this.asked += 1;
+    this.renew();
+  }
+
+  /** Let everything go. */
+  override dispose(): void {
+    document.removeEventListener('visibilitychange', this.onVisibility);
+    super.dispose();
   }
 
   /** Show the newest state. */
   protected override render(): JSX.Element {
-    const { manager, notebooks, trans } = this.options;
-    return (
-      <PoolPanel
-        state={manager.state}
-        activeKernelId={notebooks.activeKernelId}
-        documentOf={kernelId => notebooks.documentOf(kernelId)}
-        actions={this.actions}
-        trans={trans}
-      />
-    );
+    const { state } = this.options.manager;
+    if (!this.env || this.env.settings !== state.settings) {
+      this.env = this.makeEnv();
+    }
+    return <PoolPanel view={{ ...this.env, state }} env={this.env} />;
   }
 
   /** A hidden panel costs nothing: it is brought up to date when it is shown. */
   protected override onUpdateRequest(message: Message): void {
-    if (this.isVisible) {
+    if (this.isVisible && !document.hidden) {
       super.onUpdateRequest(message);
     }
   }
@@ -74,35 +83,42 @@ export class PoolSidebar extends ReactWidget {
     this.node.focus();
   }
 
-  private async release(lease: ILease): Promise<void> {
-    const { manager, trans } = this.options;
-    const where = lease.shares.map(part => part.device_name).join(', ');
-    const answer = await showDialog({
-      title: trans.__('Release %1 of %2?', share(lease.compute_milli), where),
-      body: trans.__(
-        'The kernel keeps running, without its share: its limits are taken away, and others may take the room.'
-      ),
-      buttons: [
-        Dialog.cancelButton({ label: trans.__('Keep') }),
-        Dialog.warnButton({ label: trans.__('Release') })
-      ]
-    });
-    if (answer.button.accept) {
-      await this.attempt(manager.release(lease.id), trans.__('Not released'));
-    }
+  private makeEnv(): IEnv {
+    const env = this.options.views.env();
+    const toggle = (section: string, isOpen: boolean): void => this.toggle(section, isOpen);
+    return {
+      ...env,
+      actions: { ...env.actions, toggle },
+      closed: this._closed,
+      asked: this.asked
+    };
   }
 
-  private async attempt(action: Promise<void>, title: string): Promise<void> {
-    try {
-      await action;
-    } catch (error) {
-      const hint = error instanceof ApiError && error.hint ? ` ${error.hint}` : '';
-      const message = error instanceof Error ? error.message : String(error);
-      await showErrorMessage(title, `${message}${hint}`);
-    }
+  /** Something other than the state has changed: everything may look different. */
+  private renew(): void {
+    this.env = null;
+    this.update();
   }
 
-  private readonly actions: IPanelActions;
+  private toggle(section: string, isOpen: boolean): void {
+    const closed = new Set(this._closed);
+    if (isOpen) {
+      closed.delete(section);
+    } else {
+      closed.add(section);
+    }
+    this._closed = closed;
+    this.renew();
+    this.options.closedChanged(this.closed);
+  }
+
+  private readonly onVisibility = (): void => {
+    this.update();
+  };
+
+  private env: IEnv | null = null;
+  private asked = 0;
+  private _closed: ReadonlySet<string> = new Set(['history', 'usage', 'snapshots', 'nodes']);
 }
 
 /** Statics of `PoolSidebar`. */
@@ -111,11 +127,9 @@ export namespace PoolSidebar {
   export interface IOptions {
     /** The state owner. */
     readonly manager: IPoolManager;
-    /** Names of the kernels' notebooks. */
-    readonly notebooks: Notebooks;
-    /** Bring a document to the front. */
-    readonly openDocument: (path: string) => void;
-    /** Words. */
-    readonly trans: TranslationBundle;
+    /** What all views share. */
+    readonly views: IPoolViews;
+    /** Called when a part was opened or closed, with those that are closed. */
+    readonly closedChanged: (closed: readonly string[]) => void;
   }
 }

@@ -196,6 +196,77 @@ export interface ISnapshot {
   readonly last_words: boolean;
 }
 
+/** When something will probably be, from now. */
+export interface ISpread {
+  readonly low_seconds: number;
+  readonly seconds: number;
+  readonly high_seconds: number;
+}
+
+/** A lease that has what a request waits for. */
+export interface IBlocker {
+  readonly lease_id: string;
+  readonly mine: boolean;
+  readonly compute_milli: number;
+  readonly devices: readonly string[];
+  readonly ends: ISpread | null;
+}
+
+/** Why a lease is as it is. */
+export interface IWhy {
+  readonly lease_id: string;
+  readonly state: LeaseState;
+  readonly reason: string;
+  readonly sentences: readonly string[];
+  readonly blockers: readonly IBlocker[];
+  readonly estimate: ISpread | null;
+  readonly would_fit: string;
+}
+
+/** One limit that an owner is under. */
+export interface IQuota {
+  readonly group: string;
+  readonly what: string;
+  readonly kind: DeviceKind | null;
+  readonly limit: number;
+  readonly used: number;
+  readonly left: number;
+}
+
+/** How an owner stands with one kind of device. */
+export interface IHeld {
+  readonly kind: DeviceKind;
+  readonly held_devices: number;
+  readonly deserved_devices: number;
+  readonly fair_devices: number;
+  readonly faded_hours: number;
+  readonly week_hours: number;
+}
+
+/** What one owner has used. */
+export interface IUsage {
+  readonly owner: string;
+  readonly mine: boolean;
+  readonly device_seconds: number;
+  readonly leases: number;
+  readonly live_leases: number;
+  readonly held: readonly IHeld[];
+  readonly quotas: readonly IQuota[];
+}
+
+/** What the Jupyter server remembers of the pool's recent past, each series with its newest value last. */
+export interface IHistory {
+  readonly step_seconds: number;
+  /** Seconds since the newest value was taken. */
+  readonly age_seconds: number;
+  readonly leased: readonly (number | null)[];
+  readonly busy: readonly (number | null)[];
+  readonly memory: readonly (number | null)[];
+  readonly waiting: readonly (number | null)[];
+  /** By device id: how busy, percent; the last minutes only. */
+  readonly devices: Readonly<Record<string, readonly (number | null)[]>>;
+}
+
 /** What is known of one kernel's environment. */
 export interface IKernelEnvironment {
   readonly kernel_id: string;

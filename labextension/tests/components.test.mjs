@@ -1,4 +1,4 @@
-import { lease, load, pool, trans } from './support.mjs';
+import { device, env, lease, load, pool, state } from './support.mjs';
 
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
@@ -7,42 +7,9 @@ import { test } from 'node:test';
 const require = createRequire(import.meta.url);
 const { createElement } = require('react');
 const { renderToStaticMarkup } = require('react-dom/server');
-const { DeviceList } = load('components/DeviceList');
+const { PoolPanel } = load('components/PoolPanel');
 
 const GIB = 1024 ** 3;
-
-const device = changes => ({
-  id: 'GPU-1',
-  name: 'cuda0',
-  node_id: 'node',
-  kind: 'cuda',
-  model: 'NVIDIA A100',
-  emulated: false,
-  memory_bytes: 80 * GIB,
-  compute_units: 108,
-  free_compute_milli: 750,
-  free_memory_bytes: 60 * GIB,
-  unmanaged_bytes: 0,
-  health: 'healthy',
-  offered: true,
-  withheld: '',
-  readings: {
-    utilization_percent: 0,
-    memory_used_bytes: null,
-    temperature_celsius: 41,
-    power_watts: null
-  },
-  leases: [],
-  health_reason: '',
-  parent_id: '',
-  parent_milli: 1000,
-  whole_only: false,
-  sharing: '',
-  isolation: [],
-  unmanaged: [],
-  missing: {},
-  ...changes
-});
 
 const limit = changes => ({
   resource: 'memory',
@@ -54,53 +21,35 @@ const limit = changes => ({
   ...changes
 });
 
-const shown = (devices, leases = []) => {
-  const state = {
-    phase: 'connected',
-    message: '',
-    hint: '',
-    pool: { ...pool(leases), devices },
-    kernels: new Map(),
-    ending: new Set(),
-    age_seconds: 0,
-    news: ''
-  };
-  const view = { state, activeKernelId: '', documentOf: () => null, actions: {}, trans };
-  return renderToStaticMarkup(createElement(DeviceList, { devices, view }));
+const shown = (devices, leases = [], changes = {}) => {
+  const snapshot = { ...pool(leases), devices, ...changes };
+  const view = { ...env(), state: state(snapshot) };
+  return renderToStaticMarkup(createElement(PoolPanel, { view, env: view }));
 };
 
-const held = changes => ({
-  ...lease(),
-  kind: 'cuda',
-  owner: 'ann',
-  memory_bytes: 20 * GIB,
-  memory_used_bytes: null,
-  utilization_percent: null,
-  asked_compute_milli: 250,
-  held_seconds: 1,
-  expires_seconds: null,
-  reason: '',
-  holder: { kernel_id: '', label: 'train.py', pid: 1 },
-  isolation: [],
-  shares: [
-    {
-      device_id: 'GPU-1',
-      device_name: 'cuda0',
-      compute_milli: 250,
-      memory_bytes: 20 * GIB,
-      parent_milli: 1000,
-      whole_only: false
-    }
-  ],
-  ...changes
-});
+const held = changes =>
+  lease({
+    kind: 'cuda',
+    memory_bytes: 20 * GIB,
+    holder: { key: '', kernel_id: '', label: 'train.py', pid: 1 },
+    shares: [
+      {
+        device_id: 'GPU-1',
+        device_name: 'cuda0',
+        compute_milli: 250,
+        memory_bytes: 20 * GIB,
+        parent_milli: 1000,
+        whole_only: false
+      }
+    ],
+    ...changes
+  });
 
 test('a reading that cannot be had is a dash with its reason, never 0', () => {
   const html = shown([device({ missing: { power_watts: 'no permission' } })]);
-  assert.match(html, /0 % busy/);
+  assert.match(html, />0 %</);
   assert.match(html, /title="Power: not known, no permission"[^>]*>— W</);
   assert.match(html, /tabindex="0"/);
-  assert.doesNotMatch(html, /in use/);
   assert.doesNotMatch(html, />0 W</);
 });
 
@@ -161,7 +110,10 @@ test('a lease shows strength, mechanism and what is not yet in force for each re
 test('under time-slicing the fraction is not sold as compute, before and after', () => {
   const none = limit({ resource: 'compute', strength: 'none', mechanism: 'time-slicing' });
   const html = shown([device({ isolation: [limit(), none] })], [held({ isolation: [none] })]);
-  assert.match(html, /A new lease gets:.*Compute: no limit \(time-slicing\)/s);
+  assert.match(
+    html,
+    /A new lease gets:.*Compute: no limit.*<dt>Compute<.*no limit \(time-slicing\)/s
+  );
   assert.equal(html.match(/does not buy compute here/g).length, 2);
 });
 
@@ -173,4 +125,97 @@ test('of a device that is granted whole, the lease says what was asked for', () 
   const part = { ...held().shares[0], whole_only: true, parent_milli: 285 };
   const html = shown([device({ whole_only: true })], [held({ shares: [part] })]);
   assert.match(html, /all \(2\/7 of a GPU\) for the 0\.25 asked for/);
+});
+
+test('a part of the panel says with its heading whether it is open', () => {
+  const view = { ...env({ closed: new Set(['devices']) }), state: state(pool()) };
+  const html = renderToStaticMarkup(createElement(PoolPanel, { view, env: view }));
+  assert.match(html, /aria-expanded="false" aria-controls="jp-GPUPool-section-devices"/);
+  assert.match(html, /aria-expanded="true" aria-controls="jp-GPUPool-section-leases"/);
+});
+
+test('what is idle is hatched, and says so to who cannot see it', () => {
+  const html = shown([device()], [held({ idle_seconds: 900 })]);
+  assert.match(html, /Taken: 0\.25: mine, idle\./);
+  assert.match(html, /jp-mod-mine jp-mod-idle/);
+  assert.match(html, /idle for 15:00/);
+});
+
+test('other people’s leases are anonymous pieces unless their owner is told', () => {
+  const other = held({ id: 'lease_2', mine: false, owner: '' });
+  assert.match(shown([device()], [other]), /Taken: 0\.25: somebody else\./);
+  assert.match(shown([device()], [{ ...other, owner: 'bob' }]), /Taken: 0\.25: bob\./);
+});
+
+test('nine devices are a table, of which only what is seen exists', () => {
+  const many = Array.from({ length: 64 }, (_, i) => device({ id: `GPU-${i}`, name: `cuda${i}` }));
+  assert.doesNotMatch(shown(many.slice(0, 8)), /role="table"/);
+  const html = shown(many);
+  assert.match(html, /role="table" aria-label="Devices" aria-rowcount="65"/);
+  assert.ok(html.match(/role="row"/g).length < 30);
+  assert.match(html, /title="NVIDIA A100">cuda0</);
+});
+
+test('many devices keep their marks: emulated, failing, on which node', () => {
+  const many = Array.from({ length: 9 }, (_, i) =>
+    device({
+      id: `GPU-${i}`,
+      name: `cuda${i}`,
+      node_id: i < 5 ? 'a' : 'b',
+      emulated: i === 0,
+      health: i === 1 ? 'failed' : 'healthy',
+      health_reason: i === 1 ? 'It fell off the bus.' : ''
+    })
+  );
+  const nodes = ['a', 'b'].map(id => ({ id, hostname: `host-${id}`, connected: id === 'a' }));
+  const html = shown(many, [], { nodes });
+  assert.match(html, /1 device is emulated/);
+  assert.match(html, /aria-label="It fell off the bus\."/);
+  assert.match(html, /host-b \(away\)/);
+});
+
+test('a request that waits shows its place, reason and estimate; others’ show none of it', () => {
+  const queue = [
+    { position: 1, lease_id: 'x', mine: false, kind: 'cuda', compute_milli: 500, reason: '' },
+    {
+      position: 2,
+      lease_id: 'lease_1',
+      mine: true,
+      kind: 'cuda',
+      compute_milli: 250,
+      reason: 'Full.'
+    }
+  ].map(entry => ({
+    memory_bytes: null,
+    waited_seconds: 5,
+    count: 1,
+    priority: 'normal',
+    ...entry
+  }));
+  const snapshot = { ...pool([lease({ state: 'queued', position: 2, shares: [] })]), queue };
+  const estimate = { low_seconds: 60, seconds: 240, high_seconds: 600 };
+  const whys = new Map([['lease_1', { estimate, would_fit: '0.125' }]]);
+  const view = { ...env(), state: state(snapshot, { whys }) };
+  const html = renderToStaticMarkup(createElement(PoolPanel, { view, env: view }));
+  assert.match(html, /somebody else/);
+  assert.match(html, /Full\./);
+  assert.match(html, /probably in about 4 min/);
+  assert.match(html, /would fit now: 0\.125/);
+  assert.equal(html.match(/Cancel the request/g).length, 1);
+});
+
+test('usage, snapshots and nodes appear when there is something in them', () => {
+  const empty = shown([device()]);
+  for (const name of ['My usage', 'Snapshots', 'Nodes']) {
+    assert.doesNotMatch(empty, new RegExp(`aria-label="${name}"`));
+  }
+  const quotas = [
+    { group: '', what: 'hours_per_week', kind: 'cuda', limit: 40, used: 10, left: 30 },
+    { group: 'lab', what: 'memory', kind: 'cuda', limit: 80 * GIB, used: 20 * GIB, left: 60 * GIB }
+  ];
+  const usage = { mine: true, leases: 3, device_seconds: 3600, held: [], quotas };
+  const view = { ...env(), state: state(pool(), { usage }) };
+  const html = renderToStaticMarkup(createElement(PoolPanel, { view, env: view }));
+  assert.match(html, /CUDA device-hours this week: 10 of 40/);
+  assert.match(html, /CUDA memory at once \(group lab\): 20 GiB of 80 GiB/);
 });

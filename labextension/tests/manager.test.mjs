@@ -82,8 +82,9 @@ test('a refused cancel says why in the pool’s words, and unmarks the request',
 test('news tell of this person’s leases only', () => {
   const waits = lease({ state: 'queued', position: 2, shares: [] });
   const stranger = lease({ id: 'lease_2', mine: false });
+  let revision = 0;
   const told = leases => {
-    socket.say({ type: 'pool', pool: pool(leases) });
+    socket.say({ type: 'pool', pool: pool(leases, ++revision) });
     return manager.state.news;
   };
   assert.equal(told([]), '');

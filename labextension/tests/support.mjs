@@ -36,6 +36,28 @@ class Page extends EventTarget {
   }
 }
 
+/** JupyterLab's components can be loaded in a bundle only: icons are shown as their names. */
+const Module = require('node:module');
+const { createElement } = require('react');
+class LabIcon {
+  constructor({ name }) {
+    this.name = name;
+    this.react = () => createElement('i', { 'data-icon': name });
+  }
+}
+const icon = name => new LabIcon({ name });
+const stubs = {
+  '@jupyterlab/ui-components': {
+    LabIcon,
+    ...Object.fromEntries(
+      ['addIcon', 'caretDownIcon', 'caretRightIcon', 'checkIcon', 'copyIcon'].map(n => [n, icon(n)])
+    )
+  },
+  '@jupyterlab/apputils': { Clipboard: {} }
+};
+const load_ = Module._load;
+Module._load = (name, ...rest) => stubs[name] ?? load_(name, ...rest);
+
 // After the requires: JupyterLab's packages look at import time whether they are in a browser.
 globalThis.document = new Page();
 globalThis.window = globalThis;
@@ -103,9 +125,102 @@ export const lease = (changes = {}) => ({
   id: 'lease_1',
   state: 'active',
   mine: true,
+  owner: 'ann',
+  kind: 'cpu',
   compute_milli: 250,
+  memory_bytes: null,
+  memory_used_bytes: null,
+  utilization_percent: null,
+  asked_compute_milli: 250,
+  waited_seconds: 0,
+  held_seconds: 1,
+  expires_seconds: null,
+  reclaim_seconds: null,
+  idle_seconds: null,
+  end_reason: null,
+  pinned: false,
+  resizing: false,
+  count: 1,
+  reason: '',
+  holder: { key: '', kernel_id: '', label: '', pid: 1 },
+  isolation: [],
   position: null,
   notices: [],
   shares: [{ device_id: 'CPU-1', device_name: 'cpu', compute_milli: 250, memory_bytes: 1 }],
   ...changes
 });
+
+/** A device with three quarters free. */
+export const device = (changes = {}) => ({
+  id: 'GPU-1',
+  name: 'cuda0',
+  node_id: 'node',
+  kind: 'cuda',
+  model: 'NVIDIA A100',
+  emulated: false,
+  memory_bytes: 80 * 1024 ** 3,
+  compute_units: 108,
+  free_compute_milli: 750,
+  free_memory_bytes: 60 * 1024 ** 3,
+  unmanaged_bytes: 0,
+  health: 'healthy',
+  offered: true,
+  withheld: '',
+  readings: {
+    utilization_percent: 0,
+    memory_used_bytes: null,
+    temperature_celsius: 41,
+    power_watts: null
+  },
+  leases: [],
+  health_reason: '',
+  parent_id: '',
+  parent_milli: 1000,
+  whole_only: false,
+  sharing: '',
+  isolation: [],
+  unmanaged: [],
+  missing: {},
+  ...changes
+});
+
+/** What components are given beside the state. */
+export function env(changes = {}) {
+  const { DEFAULTS } = load('settings');
+  const { Past } = load('series');
+  return {
+    activeKernelId: '',
+    activeName: '',
+    documentOf: () => null,
+    actions: {},
+    trans,
+    settings: DEFAULTS,
+    past: new Past(),
+    theme: '',
+    closed: new Set(),
+    asked: 0,
+    ...changes
+  };
+}
+
+/** The state that a manager would have with this snapshot. */
+export function state(snapshot, changes = {}) {
+  const { DEFAULTS } = load('settings');
+  const { piecesOf } = load('select');
+  return {
+    phase: 'connected',
+    message: '',
+    hint: '',
+    pool: snapshot,
+    age_seconds: 0,
+    kernels: new Map(),
+    ending: new Set(),
+    news: '',
+    pieces: piecesOf(snapshot, 300, {}),
+    whys: new Map(),
+    usage: null,
+    snapshots: [],
+    settings: DEFAULTS,
+    ...changes
+  };
+}

@@ -30,7 +30,6 @@ def test_the_second_notebook_waits_is_stopped_without_a_ghost_and_gets_its_share
 ) -> None:
     _two_notebooks(page)
     held = page.lease_of(_FIRST)
-    expect(held).to_contain_text("mine")
     expect(held).not_to_contain_text("this notebook")
     expect(page.run("%gpupool")).to_contain_text("0.5 of 1")
 
@@ -73,5 +72,5 @@ def test_a_kernel_that_is_shut_down_makes_room_and_cancel_in_the_sidebar_ends_a_
     expect(page.lease_of(_FIRST)).to_have_count(0)
 
     page.lab.shut_down(_SECOND)
-    expect(page.panel).to_contain_text("Nothing is leased.")
+    expect(page.panel).to_contain_text("Nothing is leased to you.")
     wait_for(lambda: page.lab.pool().get("leases") == [], "no lease is left")

@@ -14,7 +14,7 @@ _NOTEBOOK = "first_lease.ipynb"
 
 def test_a_quarter_that_a_notebook_takes_is_seen_in_the_panel_until_it_gives_it_back(page: LabPage) -> None:
     page.open(_NOTEBOOK)
-    expect(page.panel).to_contain_text("Nothing is leased.")
+    expect(page.panel).to_contain_text("Nothing is leased to you.")
     expect(page.run_cell(r"^%gpupool request 0\.25\s*$")).to_contain_text("0.25 of cpu")
     lease = page.lease_of(_NOTEBOOK)
     expect(lease).to_contain_text("this notebook")
@@ -27,7 +27,7 @@ def test_a_quarter_that_a_notebook_takes_is_seen_in_the_panel_until_it_gives_it_
 @pytest.mark.beside
 def test_the_example_notebook_takes_a_quarter_trains_in_it_and_gives_it_back(page: LabPage) -> None:
     page.open(_NOTEBOOK)
-    expect(page.panel).to_contain_text("Nothing is leased.")
+    expect(page.panel).to_contain_text("Nothing is leased to you.")
     page.run_cell("^import torch")
     expect(page.run_cell(r"^%gpupool\s*$")).to_contain_text(re.compile("Devices.*cpu.*My leases", re.S))
 
@@ -59,4 +59,4 @@ def test_the_example_notebook_takes_a_quarter_trains_in_it_and_gives_it_back(pag
     expect(page.run_cell("^with gpupool.request")).to_contain_text("0.25 of cpu")
     expect(page.run_cell("^%%gpupool 0.25")).to_contain_text("tensor(")
     expect(page.run_cell("^%gpupool usage")).to_contain_text("device-hours")
-    expect(page.panel).to_contain_text("Nothing is leased.")
+    expect(page.panel).to_contain_text("Nothing is leased to you.")

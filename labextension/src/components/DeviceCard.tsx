@@ -1,33 +1,28 @@
 /**
- * One device: what it is, what is free of it, and who has the rest.
+ * One device: what it is, what is free of it, and how busy it is.
  */
-import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import { bytes, bytesOf, healthName, kindName, partOf, share, sharingName } from '../format';
-import { IDevice, ILease, IShare } from '../types';
-import { LeaseItem } from './LeaseItem';
+import { bytes, healthName, kindName, partOf, sharingName } from '../format';
+import { IPiece } from '../select';
+import { IDevice } from '../types';
+import { ComputeBar, freeCompute, MemoryBar } from './DeviceBars';
 import { buysNoCompute, Limits } from './Limits';
 import { Notice } from './Notice';
 import { Readings } from './Readings';
-import { ISegment, SegmentBar } from './SegmentBar';
+import { Sparkline } from './Sparkline';
 import { Unmanaged } from './Unmanaged';
-import { IView } from './view';
+import { IEnv } from './view';
 
-interface IHeld {
-  readonly lease: ILease;
-  readonly part: IShare;
-}
-
-/** One device: what it is, what is free of it, and who has the rest. */
-export function DeviceCard(props: {
+/** One device: what it is, what is free of it, and how busy it is. */
+export const DeviceCard = React.memo(function DeviceCard(props: {
   readonly device: IDevice;
+  readonly pieces: readonly IPiece[];
   readonly heading: 'h4' | 'h5';
-  readonly view: IView;
+  readonly env: IEnv;
 }): JSX.Element {
-  const { device, view } = props;
-  const { trans } = view;
-  const held = heldOn(device, view.state.pool?.leases ?? []);
+  const { device, pieces, env } = props;
+  const { trans } = env;
   const headingId = `jp-GPUPool-device-${device.id}`;
   return (
     <article className="jp-GPUPool-device" aria-labelledby={headingId} data-device={device.name}>
@@ -36,56 +31,27 @@ export function DeviceCard(props: {
         <span className="jp-GPUPool-badge">{kindName(device.kind)}</span>
         {device.emulated && (
           <span
-            className="jp-GPUPool-badge jp-mod-warn"
+            className="jp-GPUPool-badge"
             title={trans.__('There is no such hardware: the pool only acts as if there were.')}
           >
             {trans.__('emulated')}
           </span>
         )}
-        {device.health !== 'healthy' && (
-          <span
-            className={`jp-GPUPool-badge jp-mod-${device.health === 'failed' ? 'error' : 'warn'}`}
-            title={device.health_reason}
-          >
-            {healthName(device.health, trans)}
-          </span>
-        )}
+        <HealthBadge device={device} env={env} />
       </div>
-      <div className="jp-GPUPool-facts jp-GPUPool-model">
-        <span>{device.model}</span>
-        {device.sharing && <span>{sharingName(device.sharing, trans)}</span>}
-        {device.parent_milli < 1000 && (
-          <span>{trans.__('%1 of its GPU', partOf(device.parent_milli))}</span>
-        )}
-        {device.kind === 'cpu' && (
-          <span>{trans._n('%1 core', '%1 cores', device.compute_units)}</span>
-        )}
+      <Facts device={device} env={env} />
+      <Complaints device={device} env={env} />
+      <div className="jp-GPUPool-meters">
+        <span aria-hidden="true">{trans.__('Compute')}</span>
+        <ComputeBar device={device} pieces={pieces} trans={trans} />
+        <span aria-hidden="true">{freeCompute(device, trans)}</span>
+        <span aria-hidden="true">{trans.__('Memory')}</span>
+        <MemoryBar device={device} pieces={pieces} trans={trans} />
+        <span aria-hidden="true">{trans.__('%1 free', bytes(device.free_memory_bytes))}</span>
+        <Busy device={device} env={env} />
       </div>
-      {!device.offered && (
-        <Notice
-          tone="warn"
-          message={sentence(device.withheld) || trans.__('Not offered at the moment.')}
-        />
-      )}
-      {device.health !== 'healthy' &&
-        device.health_reason &&
-        !(!device.offered && device.withheld.includes(bare(device.health_reason))) && (
-          <Notice
-            tone={device.health === 'failed' ? 'error' : 'warn'}
-            message={device.health_reason}
-          />
-        )}
-      <ComputeBar device={device} held={held} trans={trans} />
-      <MemoryBar device={device} held={held} trans={trans} />
       <Readings device={device} trans={trans} />
       <Unmanaged device={device} trans={trans} />
-      {held.length > 0 && (
-        <ul className="jp-GPUPool-leases" aria-label={trans.__('Leases on %1', device.name)}>
-          {held.map(({ lease, part }) => (
-            <LeaseItem key={lease.id} lease={lease} part={part} view={view} />
-          ))}
-        </ul>
-      )}
       {device.isolation.length > 0 && (
         <div className="jp-GPUPool-promise">
           <Limits isolation={device.isolation} isPromise={true} trans={trans} />
@@ -100,6 +66,83 @@ export function DeviceCard(props: {
       )}
     </article>
   );
+});
+
+/** What is wrong with a device, in a word; the sentence is its title. */
+export function HealthBadge(props: {
+  readonly device: IDevice;
+  readonly env: IEnv;
+}): JSX.Element | null {
+  const { device, env } = props;
+  if (device.health === 'healthy') {
+    return null;
+  }
+  return (
+    <span
+      className={`jp-GPUPool-badge jp-mod-${device.health === 'failed' ? 'error' : 'warn'}`}
+      title={device.health_reason}
+    >
+      {healthName(device.health, env.trans)}
+    </span>
+  );
+}
+
+/** What it is, in one line. */
+function Facts(props: { readonly device: IDevice; readonly env: IEnv }): JSX.Element {
+  const { device, env } = props;
+  const { trans } = env;
+  const facts = [device.emulated ? device.model.replace(/ \(emulated\)$/, '') : device.model];
+  if (device.sharing) {
+    facts.push(sharingName(device.sharing, trans));
+  }
+  if (device.parent_milli < 1000) {
+    facts.push(trans.__('%1 of its GPU', partOf(device.parent_milli)));
+  }
+  if (device.kind === 'cpu') {
+    facts.push(trans._n('%1 core', '%1 cores', device.compute_units));
+  }
+  const text = facts.join(' · ');
+  return (
+    <div className="jp-GPUPool-muted jp-GPUPool-model" title={text}>
+      {text}
+    </div>
+  );
+}
+
+/** Why it is not offered, and what is wrong with it. */
+function Complaints(props: { readonly device: IDevice; readonly env: IEnv }): JSX.Element {
+  const { device, env } = props;
+  const { health, health_reason: reason, offered, withheld } = device;
+  const isSaid = !offered && withheld.includes(bare(reason));
+  return (
+    <>
+      {!offered && (
+        <Notice
+          tone="warn"
+          message={sentence(withheld) || env.trans.__('Not offered at the moment.')}
+        />
+      )}
+      {health !== 'healthy' && reason && !isSaid && (
+        <Notice tone={health === 'failed' ? 'error' : 'warn'} message={reason} />
+      )}
+    </>
+  );
+}
+
+/** How busy it is and was; nothing where that cannot be read. */
+function Busy(props: { readonly device: IDevice; readonly env: IEnv }): JSX.Element | null {
+  const { device, env } = props;
+  const { utilization_percent: busy } = device.readings;
+  if (busy === null) {
+    return null;
+  }
+  return (
+    <>
+      <span aria-hidden="true">{env.trans.__('Busy')}</span>
+      <Sparkline device={device} env={env} />
+      <span aria-hidden="true">{env.trans.__('%1 %', Math.round(busy))}</span>
+    </>
+  );
 }
 
 /** The same with a full stop; nothing stays nothing. */
@@ -108,87 +151,6 @@ function sentence(text: string): string {
 }
 
 /** A sentence without its full stop, to look for it in another. */
-function bare(sentence: string): string {
-  return sentence.replace(/\.$/, '');
-}
-
-function heldOn(device: IDevice, leases: readonly ILease[]): IHeld[] {
-  const held: IHeld[] = [];
-  for (const lease of leases) {
-    const part = lease.shares.find(candidate => candidate.device_id === device.id);
-    if (part && lease.state !== 'ended') {
-      held.push({ lease, part });
-    }
-  }
-  return held.sort((a, b) => Number(b.lease.mine) - Number(a.lease.mine));
-}
-
-function whose(lease: ILease, trans: TranslationBundle): string {
-  return lease.mine ? trans.__('mine') : lease.owner || trans.__('somebody else');
-}
-
-interface IBarProps {
-  readonly device: IDevice;
-  readonly held: readonly IHeld[];
-  readonly trans: TranslationBundle;
-}
-
-function ComputeBar(props: IBarProps): JSX.Element {
-  const { device, held, trans } = props;
-  const free = device.whole_only
-    ? device.free_compute_milli > 0
-      ? trans.__('free, as a whole')
-      : trans.__('taken')
-    : trans.__('%1 of 1 free', share(device.free_compute_milli));
-  const segments = held.map(({ lease, part }): ISegment => ({
-    key: lease.id,
-    fraction: part.compute_milli / 1000,
-    tone: lease.mine ? 'mine' : 'other',
-    title: `${share(part.compute_milli)}: ${whose(lease, trans)}`
-  }));
-  return <Bar name={trans.__('Compute')} free={free} segments={segments} trans={trans} />;
-}
-
-function MemoryBar(props: IBarProps): JSX.Element {
-  const { device, held, trans } = props;
-  const total = device.memory_bytes;
-  const free = trans.__('%1 free', bytesOf(device.free_memory_bytes, total, trans));
-  const segments = held.map(({ lease, part }): ISegment => ({
-    key: lease.id,
-    fraction: part.memory_bytes / total,
-    tone: lease.mine ? 'mine' : 'other',
-    title: `${bytes(part.memory_bytes)}: ${whose(lease, trans)}`
-  }));
-  if (device.unmanaged_bytes) {
-    segments.push({
-      key: 'unmanaged',
-      fraction: device.unmanaged_bytes / total,
-      tone: 'unmanaged',
-      title: trans.__('%1: used by processes without a lease', bytes(device.unmanaged_bytes))
-    });
-  }
-  return <Bar name={trans.__('Memory')} free={free} segments={segments} trans={trans} />;
-}
-
-function Bar(props: {
-  readonly name: string;
-  readonly free: string;
-  readonly segments: readonly ISegment[];
-  readonly trans: TranslationBundle;
-}): JSX.Element {
-  const { name, free, segments, trans } = props;
-  const parts = segments.map(segment => segment.title).join('; ');
-  const label = parts
-    ? trans.__('%1: %2. Taken: %3.', name, free, parts)
-    : trans.__('%1: %2.', name, free);
-  return (
-    <div className="jp-GPUPool-dimension">
-      <div className="jp-GPUPool-row" aria-hidden="true">
-        <span>{name}</span>
-        <span className="jp-GPUPool-grow" />
-        <span>{free}</span>
-      </div>
-      <SegmentBar label={label} segments={segments} />
-    </div>
-  );
+function bare(text: string): string {
+  return text.replace(/\.$/, '');
 }

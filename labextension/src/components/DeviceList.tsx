@@ -3,23 +3,33 @@
  */
 import * as React from 'react';
 
+import { NO_PIECES, Pieces } from '../select';
 import { IDevice } from '../types';
 import { DeviceCard } from './DeviceCard';
-import { IView } from './view';
+import { IEnv } from './view';
+
+interface IListProps {
+  readonly devices: readonly IDevice[];
+  readonly pieces: Pieces;
+  readonly env: IEnv;
+}
 
 /** The devices of one node, in their order. */
-export function DeviceList(props: {
-  readonly devices: readonly IDevice[];
-  readonly view: IView;
-}): JSX.Element {
-  const { devices, view } = props;
+export function DeviceList(props: IListProps): JSX.Element {
+  const { devices, pieces, env } = props;
   return (
     <>
       {grouped(devices).map(group =>
         group[0].parent_id ? (
-          <CutGPU key={group[0].parent_id} instances={group} view={view} />
+          <CutGPU key={group[0].parent_id} devices={group} pieces={pieces} env={env} />
         ) : (
-          <DeviceCard key={group[0].id} device={group[0]} heading="h4" view={view} />
+          <DeviceCard
+            key={group[0].id}
+            device={group[0]}
+            pieces={pieces[group[0].id] ?? NO_PIECES}
+            heading="h4"
+            env={env}
+          />
         )
       )}
     </>
@@ -27,26 +37,29 @@ export function DeviceList(props: {
 }
 
 /** A GPU in MIG mode: itself it cannot be leased, only its instances. */
-function CutGPU(props: {
-  readonly instances: readonly IDevice[];
-  readonly view: IView;
-}): JSX.Element {
-  const { instances, view } = props;
-  const { trans } = view;
-  const name = instances[0].name.replace(/-mig\d+$/, '');
-  const headingId = `jp-GPUPool-gpu-${instances[0].parent_id}`;
-  const free = instances.filter(instance => instance.free_compute_milli > 0 && instance.offered);
+function CutGPU(props: IListProps): JSX.Element {
+  const { devices, pieces, env } = props;
+  const { trans } = env;
+  const name = devices[0].name.replace(/-mig\d+$/, '');
+  const headingId = `jp-GPUPool-gpu-${devices[0].parent_id}`;
+  const free = devices.filter(instance => instance.free_compute_milli > 0 && instance.offered);
   return (
     <section className="jp-GPUPool-gpu" aria-labelledby={headingId} data-gpu={name}>
       <div className="jp-GPUPool-row jp-GPUPool-deviceHead">
         <h4 id={headingId}>{name}</h4>
         <span className="jp-GPUPool-badge">{trans.__('MIG')}</span>
         <span className="jp-GPUPool-muted">
-          {trans._n('%1 instance, %2 free', '%1 instances, %2 free', instances.length, free.length)}
+          {trans._n('%1 instance, %2 free', '%1 instances, %2 free', devices.length, free.length)}
         </span>
       </div>
-      {instances.map(instance => (
-        <DeviceCard key={instance.id} device={instance} heading="h5" view={view} />
+      {devices.map(instance => (
+        <DeviceCard
+          key={instance.id}
+          device={instance}
+          pieces={pieces[instance.id] ?? NO_PIECES}
+          heading="h5"
+          env={env}
+        />
       ))}
     </section>
   );

@@ -4,18 +4,18 @@
 import * as React from 'react';
 
 import { ILease } from '../types';
-import { IView } from './view';
+import { IEnv } from './view';
 
 /** A notebook's name that opens it, or the next best thing that is known. */
-export function HolderName(props: { readonly lease: ILease; readonly view: IView }): JSX.Element {
-  const { lease, view } = props;
-  const { trans, actions } = view;
+export function HolderName(props: { readonly lease: ILease; readonly env: IEnv }): JSX.Element {
+  const { lease, env } = props;
+  const { trans, actions } = env;
   if (!lease.mine) {
     return <span className="jp-GPUPool-name">{lease.owner || trans.__('somebody else')}</span>;
   }
-  const document = view.documentOf(lease.holder.kernel_id);
+  const document = env.documentOf(lease.holder.kernel_id);
   if (!document?.path) {
-    return <span className="jp-GPUPool-name">{document?.name || otherName(lease, view)}</span>;
+    return <span className="jp-GPUPool-name">{document?.name || otherName(lease, env)}</span>;
   }
   return (
     <button
@@ -29,30 +29,32 @@ export function HolderName(props: { readonly lease: ILease; readonly view: IView
   );
 }
 
-/** Says in words what is this person's, and what is the notebook's in front. */
+/** Says in words what is this person's, where others' stand beside it, and what is the notebook's in front. */
 export function MineBadges(props: {
   readonly lease: ILease;
-  readonly view: IView;
+  readonly env: IEnv;
+  /** True where everything is this person's. */
+  readonly isAmongMine?: boolean;
 }): JSX.Element | null {
-  const { lease, view } = props;
+  const { lease, env, isAmongMine } = props;
   if (!lease.mine) {
     return null;
   }
   const kernelId = lease.holder.kernel_id;
   return (
     <>
-      <span className="jp-GPUPool-badge jp-mod-mine">{view.trans.__('mine')}</span>
-      {kernelId !== '' && kernelId === view.activeKernelId && (
-        <span className="jp-GPUPool-badge jp-mod-mine">{view.trans.__('this notebook')}</span>
+      {!isAmongMine && <span className="jp-GPUPool-badge jp-mod-mine">{env.trans.__('mine')}</span>}
+      {kernelId !== '' && kernelId === env.activeKernelId && (
+        <span className="jp-GPUPool-badge jp-mod-mine">{env.trans.__('this notebook')}</span>
       )}
     </>
   );
 }
 
-function otherName(lease: ILease, view: IView): string {
+function otherName(lease: ILease, env: IEnv): string {
   const { label, pid } = lease.holder;
   if (label) {
     return label;
   }
-  return pid === null ? view.trans.__('a process') : view.trans.__('process %1', pid);
+  return pid === null ? env.trans.__('a process') : env.trans.__('process %1', pid);
 }

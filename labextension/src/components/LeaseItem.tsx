@@ -1,56 +1,43 @@
 /**
- * One lease on a device: who holds it, how much, and what is in force.
+ * One of this person's leases: who uses it, how much of it, what is in force, and what can be done with it.
  */
 import * as React from 'react';
 
-import { bytes, bytesOf, clock, partOf, share, stateName } from '../format';
+import { bytes, bytesOf, partOf, share, stateName } from '../format';
+import { isIdle, memoryPercent } from '../select';
 import { ILease, IShare } from '../types';
+import { Elapsed } from './Elapsed';
 import { HolderName, MineBadges } from './HolderName';
 import { buysNoCompute, Limits } from './Limits';
 import { Notice } from './Notice';
-import { IView } from './view';
+import { ResizeForm } from './ResizeForm';
+import { SegmentBar } from './SegmentBar';
+import { IEnv } from './view';
 
-/** One lease on a device: who holds it, how much, and what is in force. */
-export function LeaseItem(props: {
+interface ILeaseProps {
   readonly lease: ILease;
-  readonly part: IShare | null;
-  readonly view: IView;
-}): JSX.Element {
-  const { lease, part, view } = props;
-  const { trans, state } = view;
-  const isEnding = state.ending.has(lease.id) || lease.state === 'ending';
+  readonly isEnding: boolean;
+  readonly env: IEnv;
+}
+
+/** One of this person's leases. */
+export const LeaseItem = React.memo(function LeaseItem(props: ILeaseProps): JSX.Element {
+  const { lease, env } = props;
+  const { trans } = env;
+  const part = lease.shares[0] ?? null;
   return (
-    <li className={`jp-GPUPool-lease${lease.mine ? ' jp-mod-mine' : ''}`} data-lease={lease.id}>
+    <li className="jp-GPUPool-lease jp-mod-mine" data-lease={lease.id}>
       <div className="jp-GPUPool-row">
-        <HolderName lease={lease} view={view} />
+        <HolderName lease={lease} env={env} />
         <span className="jp-GPUPool-grow" />
-        {lease.mine && (
-          <button
-            type="button"
-            className="jp-GPUPool-button"
-            disabled={isEnding}
-            aria-label={trans.__('Release %1', share(lease.compute_milli))}
-            onClick={() => void view.actions.release(lease)}
-          >
-            {isEnding ? trans.__('Ending…') : trans.__('Release')}
-          </button>
-        )}
+        <span className="jp-GPUPool-share">{shareText(lease, part, env)}</span>
       </div>
       <div className="jp-GPUPool-facts">
-        <MineBadges lease={lease} view={view} />
-        <span className="jp-GPUPool-share">{shareText(lease, part, view)}</span>
-        <span>{memoryText(lease, part, view)}</span>
-        {lease.utilization_percent !== null && (
-          <span>{trans.__('%1 % busy', Math.round(lease.utilization_percent))}</span>
-        )}
-        <span>{stateName(lease, trans)}</span>
-        {lease.state === 'active' && (
-          <span title={trans.__('Held for')}>{clock(lease.held_seconds + state.age_seconds)}</span>
-        )}
-        {lease.expires_seconds !== null && (
-          <span>{trans.__('ends in %1', clock(lease.expires_seconds - state.age_seconds))}</span>
-        )}
+        <MineBadges lease={lease} env={env} isAmongMine={true} />
+        <span>{whereText(lease)}</span>
+        <Life lease={lease} env={env} />
       </div>
+      <Memory lease={lease} part={part} env={env} />
       {lease.state !== 'active' && lease.reason && (
         <div className="jp-GPUPool-muted">{lease.reason}</div>
       )}
@@ -65,15 +52,150 @@ export function LeaseItem(props: {
           {trans.__('Time-slicing: the fraction does not buy compute here.')}
         </div>
       )}
+      <Actions {...props} />
     </li>
+  );
+});
+
+/** Where it is in its life, and for how long still. */
+function Life(props: { readonly lease: ILease; readonly env: IEnv }): JSX.Element {
+  const { lease, env } = props;
+  const { trans } = env;
+  return (
+    <>
+      <span>{stateName(lease, trans)}</span>
+      {lease.state === 'active' && (
+        <Elapsed
+          seconds={lease.held_seconds}
+          text={time => trans.__('for %1', time)}
+          title={trans.__('Held for')}
+        />
+      )}
+      {lease.utilization_percent !== null && (
+        <span>{trans.__('%1 % busy', Math.round(lease.utilization_percent))}</span>
+      )}
+      {isIdle(lease, env.settings.idleSeconds) && (
+        <Elapsed seconds={lease.idle_seconds ?? 0} text={time => trans.__('idle for %1', time)} />
+      )}
+      {lease.expires_seconds !== null && (
+        <Elapsed
+          isCountdown={true}
+          seconds={lease.expires_seconds}
+          text={time => trans.__('ends in %1', time)}
+        />
+      )}
+      {lease.reclaim_seconds !== null && (
+        <Elapsed
+          isCountdown={true}
+          seconds={lease.reclaim_seconds}
+          text={time => trans.__('taken back in %1', time)}
+        />
+      )}
+      {lease.pinned && <span>{trans.__('pinned')}</span>}
+    </>
   );
 }
 
+/** Memory used of granted, as a bar where both are known. */
+function Memory(props: {
+  readonly lease: ILease;
+  readonly part: IShare | null;
+  readonly env: IEnv;
+}): JSX.Element | null {
+  const { lease, part, env } = props;
+  const { trans } = env;
+  const granted = part?.memory_bytes ?? lease.memory_bytes;
+  if (granted === null) {
+    return null;
+  }
+  const used = lease.memory_used_bytes;
+  if (used === null) {
+    return <div className="jp-GPUPool-muted">{trans.__('%1 of memory', bytes(granted))}</div>;
+  }
+  const percent = memoryPercent(lease) ?? 0;
+  const text = trans.__('%1 used', bytesOf(used, granted * Math.max(1, lease.count), trans));
+  const isHigh = percent >= env.settings.memoryWarnPercent;
+  return (
+    <div className={`jp-GPUPool-quota${isHigh ? ' jp-mod-warn' : ''}`}>
+      <div className="jp-GPUPool-row jp-GPUPool-muted" aria-hidden="true">
+        <span>{trans.__('Memory')}</span>
+        <span className="jp-GPUPool-grow" />
+        <span>{text}</span>
+      </div>
+      <SegmentBar
+        label={trans.__('Memory: %1.', text)}
+        segments={[{ key: 'used', fraction: percent / 100, tone: 'used', title: text }]}
+      />
+    </div>
+  );
+}
+
+/** What can be done with it. */
+function Actions(props: ILeaseProps): JSX.Element {
+  const { lease, isEnding, env } = props;
+  const { trans, actions } = env;
+  const [isResizing, setResizing] = React.useState(false);
+  const isOver = isEnding || lease.state === 'ending';
+  const size = share(lease.compute_milli);
+  const mayResize = !lease.shares.some(part => part.whole_only) && lease.state === 'active';
+  return (
+    <>
+      <div className="jp-GPUPool-row jp-GPUPool-actions">
+        {mayResize && (
+          <button
+            type="button"
+            className="jp-GPUPool-button"
+            disabled={isOver}
+            aria-expanded={isResizing}
+            onClick={() => setResizing(!isResizing)}
+          >
+            {trans.__('Resize')}
+          </button>
+        )}
+        <button
+          type="button"
+          className="jp-GPUPool-button"
+          disabled={isOver}
+          aria-pressed={lease.pinned}
+          title={trans.__(
+            'A pinned lease is not taken back for somebody else, as far as the pool allows.'
+          )}
+          onClick={() => void actions.pin(lease, !lease.pinned)}
+        >
+          {lease.pinned ? trans.__('Unpin') : trans.__('Pin')}
+        </button>
+        <span className="jp-GPUPool-grow" />
+        <button
+          type="button"
+          className="jp-GPUPool-button"
+          disabled={isOver}
+          aria-label={trans.__('Release %1', size)}
+          onClick={() => void actions.release(lease)}
+        >
+          {isOver ? trans.__('Ending…') : trans.__('Release')}
+        </button>
+      </div>
+      {isResizing && mayResize && (
+        <ResizeForm lease={lease} env={env} close={() => setResizing(false)} />
+      )}
+    </>
+  );
+}
+
+/** On which devices it is; a gang's are counted. */
+function whereText(lease: ILease): string {
+  const names = lease.shares.map(part => part.device_name);
+  return names.length > 3
+    ? `${names.slice(0, 2).join(', ')} … ${names[names.length - 1]}`
+    : names.join(', ');
+}
+
 /** How much it is; of what is granted whole, which part of the GPU, and what was asked for. */
-function shareText(lease: ILease, part: IShare | null, view: IView): string {
-  const { trans } = view;
+export function shareText(lease: ILease, part: IShare | null, env: Pick<IEnv, 'trans'>): string {
+  const { trans } = env;
+  const times = lease.count > 1 ? ` ×${lease.count}` : '';
   if (!part?.whole_only) {
-    return share(part?.compute_milli ?? lease.compute_milli);
+    return share(part?.compute_milli ?? lease.compute_milli) + times;
   }
   const asked = lease.asked_compute_milli;
   const whole =
@@ -81,16 +203,6 @@ function shareText(lease: ILease, part: IShare | null, view: IView): string {
       ? trans.__('all (%1 of a GPU)', partOf(part.parent_milli))
       : trans.__('all');
   return asked && asked !== part.parent_milli
-    ? trans.__('%1 for the %2 asked for', whole, share(asked))
-    : whole;
-}
-
-function memoryText(lease: ILease, part: IShare | null, view: IView): string {
-  const granted = part?.memory_bytes ?? lease.memory_bytes;
-  if (granted === null) {
-    return '';
-  }
-  return lease.memory_used_bytes === null
-    ? bytes(granted)
-    : view.trans.__('%1 used', bytesOf(lease.memory_used_bytes, granted, view.trans));
+    ? trans.__('%1 for the %2 asked for', whole, share(asked)) + times
+    : whole + times;
 }

@@ -5,7 +5,8 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import { limitText, resourceName, verifiedName } from '../format';
+import { limitText, resourceName, strengthWord, verifiedName } from '../format';
+import { hardIcon, noLimitIcon, pendingIcon, softIcon } from '../icon';
 import { IIsolation, Resource } from '../types';
 
 /** What a device is about; the node's own resources stand in the details. */
@@ -20,18 +21,19 @@ export function Limits(props: {
   const { isolation, isPromise, trans } = props;
   const first = isolation.filter(limit => OF_THE_DEVICE.includes(limit.resource));
   return (
-    <details className="jp-GPUPool-inForce">
+    <details className={`jp-GPUPool-inForce${isPromise ? ' jp-mod-promise' : ''}`}>
       <summary>
-        {isPromise && <span className="jp-GPUPool-limit">{trans.__('A new lease gets:')}</span>}
+        {isPromise && <span>{trans.__('A new lease gets:')}</span>}
         {(first.length ? first : isolation).map(limit => (
           <span
             key={limit.resource}
             className={`jp-GPUPool-limit jp-mod-${tone(limit, isPromise)}`}
           >
+            <Strength tone={tone(limit, isPromise)} />
             {trans.__(
               '%1: %2',
               resourceName(limit.resource, trans),
-              limitText(limit, isPromise, trans)
+              isPromise ? strengthWord(limit, trans) : limitText(limit, isPromise, trans)
             )}
           </span>
         ))}
@@ -57,9 +59,24 @@ export function Limits(props: {
 
 /** True where a share is a part of the memory only. */
 export function buysNoCompute(isolation: readonly IIsolation[]): boolean {
-  return isolation.some(limit => limit.resource === 'compute' && limit.strength === 'none');
+  return isolation.some(
+    limit =>
+      limit.resource === 'compute' &&
+      limit.strength === 'none' &&
+      !limit.mechanism.startsWith('emulated')
+  );
 }
 
-function tone(limit: IIsolation, isPromise: boolean): string {
+/** How well a limit holds, as a sign; the words beside it say the same. */
+function Strength(props: { readonly tone: Tone }): JSX.Element {
+  const Icon = ICONS[props.tone];
+  return <Icon.react tag="span" className="jp-GPUPool-strength" elementSize="small" />;
+}
+
+type Tone = 'pending' | IIsolation['strength'];
+
+const ICONS = { pending: pendingIcon, hard: hardIcon, soft: softIcon, none: noLimitIcon };
+
+function tone(limit: IIsolation, isPromise: boolean): Tone {
   return limit.verified === 'pending' && !isPromise ? 'pending' : limit.strength;
 }

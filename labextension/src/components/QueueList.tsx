@@ -1,44 +1,58 @@
 /**
- * Who waits, in which place, and why.
+ * Who waits, in which place, why, and for how long still.
  */
+import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import { bytes, clock, kindName, share } from '../format';
-import { IQueueEntry } from '../types';
+import { about, bytes, kindName, share } from '../format';
+import { IPool, IQueueEntry, IWhy } from '../types';
+import { Elapsed } from './Elapsed';
 import { HolderName, MineBadges } from './HolderName';
-import { IView } from './view';
+import { Section } from './Section';
+import { IEnv, IView } from './view';
 
 /** Who waits, in which place, and why. */
-export function QueueList(props: {
-  readonly queue: readonly IQueueEntry[];
+export function Queue(props: {
+  readonly pool: IPool;
   readonly view: IView;
+  readonly env: IEnv;
 }): JSX.Element {
-  const { queue, view } = props;
-  if (queue.length === 0) {
-    return <p className="jp-GPUPool-muted">{view.trans.__('Nobody is waiting.')}</p>;
-  }
+  const { pool, view, env } = props;
+  const { trans } = env;
+  const note = pool.queue.length ? String(pool.queue.length) : '';
   return (
-    <ol className="jp-GPUPool-queue" aria-label={view.trans.__('Requests that wait')}>
-      {queue.map(entry => (
-        <QueueItem key={entry.lease_id} entry={entry} view={view} />
-      ))}
-    </ol>
+    <Section id="queue" title={trans.__('Queue')} note={note} env={env}>
+      {pool.queue.length === 0 ? (
+        <p className="jp-GPUPool-muted">{trans.__('Nobody is waiting.')}</p>
+      ) : (
+        <ol className="jp-GPUPool-queue" aria-label={trans.__('Requests that wait')}>
+          {pool.queue.map(entry => (
+            <QueueItem key={entry.lease_id} entry={entry} view={view} env={env} />
+          ))}
+        </ol>
+      )}
+    </Section>
   );
 }
 
-function QueueItem(props: { readonly entry: IQueueEntry; readonly view: IView }): JSX.Element {
-  const { entry, view } = props;
-  const { trans, state, actions } = view;
+function QueueItem(props: {
+  readonly entry: IQueueEntry;
+  readonly view: IView;
+  readonly env: IEnv;
+}): JSX.Element {
+  const { entry, view, env } = props;
+  const { state } = view;
+  const { trans, actions } = env;
   const lease = state.pool?.leases.find(candidate => candidate.id === entry.lease_id);
-  const isEnding = state.ending.has(entry.lease_id);
   return (
     <li className={`jp-GPUPool-lease${entry.mine ? ' jp-mod-mine' : ''}`} value={entry.position}>
       <div className="jp-GPUPool-row">
-        <span className="jp-GPUPool-position" aria-label={trans.__('Position %1', entry.position)}>
+        <span className="jp-GPUPool-position">
+          <span className="jp-GPUPool-srOnly">{trans.__('Position')} </span>
           {entry.position}
         </span>
         {lease ? (
-          <HolderName lease={lease} view={view} />
+          <HolderName lease={lease} env={env} />
         ) : (
           <span className="jp-GPUPool-name">{trans.__('somebody else')}</span>
         )}
@@ -47,7 +61,7 @@ function QueueItem(props: { readonly entry: IQueueEntry; readonly view: IView })
           <button
             type="button"
             className="jp-GPUPool-button"
-            disabled={isEnding}
+            disabled={state.ending.has(entry.lease_id)}
             aria-label={trans.__('Cancel the request for %1', share(entry.compute_milli))}
             onClick={() => void actions.cancel(lease)}
           >
@@ -56,13 +70,50 @@ function QueueItem(props: { readonly entry: IQueueEntry; readonly view: IView })
         )}
       </div>
       <div className="jp-GPUPool-facts">
-        {lease && <MineBadges lease={lease} view={view} />}
-        <span className="jp-GPUPool-share">{share(entry.compute_milli)}</span>
+        {lease && <MineBadges lease={lease} env={env} />}
+        <span className="jp-GPUPool-share">
+          {share(entry.compute_milli)}
+          {entry.count > 1 && ` ×${entry.count}`}
+        </span>
         {entry.memory_bytes !== null && <span>{bytes(entry.memory_bytes)}</span>}
         {entry.kind && <span>{kindName(entry.kind)}</span>}
-        <span>{trans.__('waiting for %1', clock(entry.waited_seconds + state.age_seconds))}</span>
+        {entry.priority !== 'normal' && <span>{priorityText(entry.priority, trans)}</span>}
+        <Elapsed seconds={entry.waited_seconds} text={time => trans.__('waiting for %1', time)} />
       </div>
-      <div className="jp-GPUPool-muted">{entry.reason}</div>
+      {entry.reason && <div className="jp-GPUPool-muted">{entry.reason}</div>}
+      <Estimate why={state.whys.get(entry.lease_id) ?? null} trans={trans} />
     </li>
   );
+}
+
+/** When it is probably granted, and what would be granted now. */
+function Estimate(props: {
+  readonly why: IWhy | null;
+  readonly trans: TranslationBundle;
+}): JSX.Element | null {
+  const { why, trans } = props;
+  if (!why || (!why.estimate && !why.would_fit)) {
+    return null;
+  }
+  const { estimate } = why;
+  return (
+    <div className="jp-GPUPool-facts">
+      {estimate && (
+        <span
+          title={trans.__(
+            'Between %1 and %2, if things go as usual.',
+            about(estimate.low_seconds, trans),
+            about(estimate.high_seconds, trans)
+          )}
+        >
+          {trans.__('probably in about %1', about(estimate.seconds, trans))}
+        </span>
+      )}
+      {why.would_fit && <span>{trans.__('would fit now: %1', why.would_fit)}</span>}
+    </div>
+  );
+}
+
+function priorityText(priority: IQueueEntry['priority'], trans: TranslationBundle): string {
+  return priority === 'high' ? trans.__('high priority') : trans.__('low priority');
 }

@@ -21,8 +21,10 @@ export function Readings(props: {
   readonly trans: TranslationBundle;
 }): JSX.Element | null {
   const { device, trans } = props;
+  // how busy it is stands beside its chart
   const shown = all(trans).filter(
-    ({ key }) => device.readings[key] !== null || key in device.missing
+    ({ key }) =>
+      (device.readings[key] !== null && key !== 'utilization_percent') || key in device.missing
   );
   return shown.length ? (
     <div className="jp-GPUPool-facts">

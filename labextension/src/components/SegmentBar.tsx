@@ -10,7 +10,9 @@ export interface ISegment {
   /** Part of the whole bar, 0 to 1. */
   readonly fraction: number;
   /** Whose it is. */
-  readonly tone: 'mine' | 'other' | 'unmanaged';
+  readonly tone: 'mine' | 'other' | 'unmanaged' | 'used';
+  /** True when it has done nothing for a while. */
+  readonly isIdle?: boolean;
   /** What it is, for the pointer. */
   readonly title: string;
 }
@@ -21,11 +23,11 @@ export function SegmentBar(props: {
   readonly segments: readonly ISegment[];
 }): JSX.Element {
   return (
-    <div className="jp-GPUPool-bar" role="img" aria-label={props.label}>
+    <div className="jp-GPUPool-bar" role="img" aria-label={props.label} title={props.label}>
       {props.segments.map(segment => (
         <span
           key={segment.key}
-          className={`jp-GPUPool-segment jp-mod-${segment.tone}`}
+          className={`jp-GPUPool-segment jp-mod-${segment.tone}${segment.isIdle ? ' jp-mod-idle' : ''}`}
           style={{ flexBasis: `${(Math.min(1, segment.fraction) * 100).toFixed(2)}%` }}
           title={segment.title}
         />

@@ -1,46 +1,69 @@
 /**
- * Puts the pool into the left area, and the command that shows it into the palette.
+ * Puts the pool into the left area, and the commands that show it into the palette.
  */
 import { ILayoutRestorer, JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
-import { INotebookTracker } from '@jupyterlab/notebook';
-import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { IStateDB } from '@jupyterlab/statedb';
 
 import { poolIcon } from '../icon';
-import { Notebooks } from '../notebooks';
 import { PoolSidebar } from '../sidebar';
-import { CommandIDs, I18N_DOMAIN, IPoolManager } from '../tokens';
+import { CommandIDs, IPoolManager } from '../tokens';
+import { IPoolViews } from '../views';
 
-/** Puts the pool into the left area, and the command that shows it into the palette. */
+const ID = 'jupyter-gpupool:sidebar';
+
+/** Puts the pool into the left area, and the commands that show it into the palette. */
 export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
-  id: 'jupyter-gpupool:sidebar',
+  id: ID,
   description: 'Shows the GPU pool’s devices, leases and queue in the sidebar.',
   autoStart: true,
-  requires: [IPoolManager],
-  optional: [ITranslator, ILayoutRestorer, ICommandPalette, INotebookTracker],
+  requires: [IPoolManager, IPoolViews],
+  optional: [ILayoutRestorer, ICommandPalette, IStateDB],
   activate: (
     app: JupyterFrontEnd,
     manager: IPoolManager,
-    translator: ITranslator | null,
+    views: IPoolViews,
     restorer: ILayoutRestorer | null,
     palette: ICommandPalette | null,
-    tracker: INotebookTracker | null
+    stateDB: IStateDB | null
   ): void => {
-    const trans = (translator ?? nullTranslator).load(I18N_DOMAIN);
-    const notebooks = new Notebooks(app.serviceManager.sessions, tracker);
-    const openDocument = (path: string): void => {
-      void app.commands.execute('docmanager:open', { path });
+    const { trans } = views;
+    const closedChanged = (closed: readonly string[]): void => {
+      void stateDB?.save(ID, { closed: [...closed] });
     };
-    const sidebar = new PoolSidebar({ manager, notebooks, openDocument, trans });
+    const sidebar = new PoolSidebar({ manager, views, closedChanged });
     app.shell.add(sidebar, 'left', { rank: 450, type: 'GPU pool' });
     restorer?.add(sidebar, sidebar.id);
+    void restoreClosed(sidebar, stateDB);
 
     app.commands.addCommand(CommandIDs.open, {
       label: trans.__('Show the GPU pool'),
       caption: trans.__('Devices, leases and queue of the GPU pool'),
       icon: poolIcon,
+      describedBy: { args: { type: 'object', properties: {} } },
       execute: () => app.shell.activateById(sidebar.id)
     });
-    palette?.addItem({ command: CommandIDs.open, category: trans.__('GPU pool') });
+    app.commands.addCommand(CommandIDs.request, {
+      label: trans.__('Request a share of a device…'),
+      caption: trans.__('Show the form that says what would fit now, and writes the request'),
+      icon: poolIcon,
+      describedBy: { args: { type: 'object', properties: {} } },
+      execute: () => {
+        app.shell.activateById(sidebar.id);
+        sidebar.askForShare();
+      }
+    });
+    for (const command of [CommandIDs.open, CommandIDs.request]) {
+      palette?.addItem({ command, category: trans.__('GPU pool') });
+    }
   }
 };
+
+/** Close the parts of the panel that were closed when it was last seen. */
+async function restoreClosed(sidebar: PoolSidebar, stateDB: IStateDB | null): Promise<void> {
+  const saved: unknown = await stateDB?.fetch(ID).catch(() => null);
+  const closed = (saved as { closed?: unknown } | null | undefined)?.closed;
+  if (Array.isArray(closed)) {
+    sidebar.setClosed(closed.filter((name): name is string => typeof name === 'string'));
+  }
+}

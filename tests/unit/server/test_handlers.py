@@ -12,7 +12,7 @@ from jupyter_server.utils import JupyterServerAuthWarning
 from tornado.httpclient import HTTPClientError
 
 from jupyter_gpupool.core.leases import LeaseState
-from jupyter_gpupool.protocol.documents import ErrorDoc, ResizeRequest, SnapshotDoc
+from jupyter_gpupool.protocol.documents import ErrorDoc, ResizeRequest, SnapshotDoc, WhyDoc
 from jupyter_gpupool.protocol.names import API_PREFIX
 from jupyter_gpupool.server.link import LinkState
 from tests.support.fake_pool import FakePool, lease_doc, ticket
@@ -31,6 +31,10 @@ ROUTES = [
     ("GET", "leases/lease_1", "read", "jupyter_gpupool:leases"),
     ("PATCH", "leases/lease_1", "write", "jupyter_gpupool:leases"),
     ("DELETE", "leases/lease_1", "write", "jupyter_gpupool:leases"),
+    ("GET", "leases/lease_1/why", "read", "jupyter_gpupool:leases"),
+    ("POST", "leases/lease_1/pin", "write", "jupyter_gpupool:leases"),
+    ("POST", "leases/lease_1/unpin", "write", "jupyter_gpupool:leases"),
+    ("GET", "history", "read", "jupyter_gpupool:pool"),
 ]
 
 
@@ -44,7 +48,10 @@ class StrictAuthorizer(Authorizer):
 
 
 def body_for(method: str) -> dict[str, Any]:
-    return {"body": json.dumps({"compute_milli": 500})} if method == "PATCH" else {}
+    return {
+        "PATCH": {"body": json.dumps({"compute_milli": 500})},
+        "POST": {"body": "", "allow_nonstandard_methods": True},
+    }.get(method, {})
 
 
 async def refused(fetch: Any, *path: str, **kwargs: Any) -> tuple[int, dict[str, Any]]:
@@ -228,6 +235,38 @@ async def test_a_release_keeps_the_status_and_the_reason(
     answer = await jp_fetch(*API, "leases", "lease_1", method="DELETE", params={"reason": "cancelled"})
     assert answer.code == 202
     assert fake_pool.asked == [("DELETE", f"{API_PREFIX}/leases/lease_1?reason=cancelled", b"")]
+
+
+@pytest.mark.parametrize("verb", ["pin", "unpin"])
+async def test_a_lease_can_be_pinned_and_unpinned_and_its_ticket_stays_here(
+    jp_fetch: Any, fake_pool: FakePool, connected: Any, verb: str
+) -> None:
+    fake_pool.answer("POST", f"leases/lease_1/{verb}", lease_doc(pinned=verb == "pin"))
+    await connected()
+    answer = await jp_fetch(*API, "leases", "lease_1", verb, method="POST", body="")
+    assert json.loads(answer.body)["pinned"] is (verb == "pin")
+    assert fake_pool.asked == [("POST", f"{API_PREFIX}/leases/lease_1/{verb}", b"")]
+
+
+async def test_why_a_lease_is_as_it_is_can_be_read(
+    jp_fetch: Any, fake_pool: FakePool, connected: Any
+) -> None:
+    doc = WhyDoc(lease_id="lease_1", state=LeaseState.QUEUED, reason="It waits.", sentences=[])
+    fake_pool.answer("GET", "leases/lease_1/why", doc)
+    await connected()
+    answer = await jp_fetch(*API, "leases", "lease_1", "why")
+    assert json.loads(answer.body)["reason"] == "It waits."
+
+
+async def test_the_history_has_what_the_stream_told(
+    jp_fetch: Any, fake_pool: FakePool, connected: Any
+) -> None:
+    await connected()
+    answer = json.loads((await jp_fetch(*API, "history")).body)
+    assert answer["step_seconds"] == 10
+    assert answer["leased"] == [0.0]
+    assert answer["waiting"] == [0.0]
+    assert answer["devices"] == {"CPU-1": [None]}
 
 
 @pytest.mark.parametrize(
