@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from jupyter_gpupool.cli.base import Command
 from jupyter_gpupool.cli.config import ConfigApp
 from jupyter_gpupool.cli.joining import CertsApp, TokenApp
+from jupyter_gpupool.cli.kernelspec import KernelspecApp
 from jupyter_gpupool.cli.run import RunApp
 from jupyter_gpupool.cli.serve import AgentApp, ServeApp, StopApp
 from jupyter_gpupool.cli.simulate import SimulateApp
@@ -34,6 +35,7 @@ class GPUPoolApp(Command):
         "run": (RunApp, "Run a command under what a lease has on this node."),
         "why": (WhyApp, "Say why a request waits, and for how long, probably."),
         "selftest": (SelfTestApp, "Prove on this machine what is promised of leases."),
+        "kernelspec": (KernelspecApp, "Add entries to the kernel picker whose kernels run with a share."),
         "config": (ConfigApp, "Show every setting and where it came from."),
         "token": (TokenApp, "Make, list and revoke the tokens with which machines join."),
         "certs": (CertsApp, "Make, show and rotate certificates, and revoke those of nodes."),

@@ -51,12 +51,12 @@ class Pool:
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
-    def join(self, node: Host, name: str, token: str) -> None:
+    def join(self, node: Host, name: str, token: str, *options: str) -> None:
         """Start the agent of a node with a token."""
         file = node.home / "join-token"
         file.write_text(token)
         arguments = ("agent", self.url, "--node", name, "--emulate", "1xA100-80GB")
-        node.start(*arguments, "--join-token-file", str(file), log="agent.log")
+        node.start(*arguments, "--join-token-file", str(file), *options, log="agent.log")
 
     def connected(self) -> set[str]:
         """Return the names of the nodes that are connected."""

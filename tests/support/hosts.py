@@ -6,6 +6,7 @@ again, by the names and pids that were written down.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -24,6 +26,8 @@ from tests.support.pool_process import PATIENCE_SECONDS, world
 ROOT = Path(jupyter_gpupool.__file__).parents[1]
 #: The network that the hosts are in; the first one is .1.
 NETWORK = "10.77.0"
+#: Of Linux: a network namespace.
+_CLONE_NEWNET = 0x40000000
 
 
 class Host:
@@ -160,6 +164,23 @@ class Network:
 
 def _ip(*arguments: str) -> None:
     subprocess.run(["ip", *arguments], check=True, capture_output=True, timeout=30)
+
+
+@contextmanager
+def inside(host: Host) -> Iterator[None]:
+    """Be on a host, with what this thread does and starts meanwhile."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with open("/proc/self/ns/net", "rb") as here, open(f"/run/netns/{host.space}", "rb") as there:  # noqa: PTH123
+        _enter(libc, there)
+        try:
+            yield
+        finally:
+            _enter(libc, here)
+
+
+def _enter(libc: ctypes.CDLL, space: BinaryIO) -> None:
+    if libc.setns(space.fileno(), _CLONE_NEWNET) != 0:
+        raise OSError(ctypes.get_errno(), "this network namespace cannot be entered")
 
 
 @contextmanager

@@ -36,12 +36,12 @@ def add_kernelspec(server: ServerProcess, name: str, **fields: Any) -> None:
     (folder / "kernel.json").write_text(json.dumps(spec))
 
 
-def start_session(server: ServerProcess, name: str) -> Answer:
+def start_session(server: ServerProcess, name: str, path: str = "") -> Answer:
     """Start a kernel as JupyterLab does."""
     return server.ask(
         "POST",
         "api/sessions",
-        {"path": f"{name}.ipynb", "type": "notebook", "name": name, "kernel": {"name": name}},
+        {"path": path or f"{name}.ipynb", "type": "notebook", "name": name, "kernel": {"name": name}},
     )
 
 
@@ -60,7 +60,10 @@ def speaking_to(server: ServerProcess, kernel_id: str) -> Iterator[Any]:
 
 
 def connection_of(server: ServerProcess, kernel_id: str) -> Mapping[str, Any]:
-    """Read where a kernel listens, from the server's connection file."""
+    """Read where a kernel listens, from the server's connection file; empty while that is written anew."""
     path = server.folder / "runtime" / f"kernel-{kernel_id}.json"
-    found: Mapping[str, Any] = json.loads(path.read_text())
+    try:
+        found: Mapping[str, Any] = json.loads(path.read_text())
+    except (FileNotFoundError, ValueError):
+        return {}
     return found

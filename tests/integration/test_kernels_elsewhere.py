@@ -1,0 +1,128 @@
+"""Kernels on the nodes of their leases: a pool, two nodes, and a user's server, each a host of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_gpupool.protocol import names
+from tests.integration.test_several_hosts import TOKEN, Pool
+from tests.support.hosts import inside, network
+from tests.support.node_kernels import add_kernelspec, connection_of, start_session
+from tests.support.pool_process import wait_for
+from tests.support.server_process import ServerProcess
+
+pytestmark = [pytest.mark.slow, pytest.mark.beside, pytest.mark.xdist_group("hosts")]
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
+    with network(tmp_path_factory.mktemp("elsewhere"), 4) as made:
+        pool = Pool(made)
+        pool.serve()
+        for node, name in ((pool.first, "n1"), (pool.second, "n2")):
+            pool.join(node, name, pool.token(), "--PoolAgent.accounts={'ann': 'root'}")
+        wait_for(lambda: pool.connected() == {"n1", "n2"}, "both nodes to join")
+        wait_for(lambda: sum(it["offered"] for it in pool.state()["devices"]) == 2, "both devices")
+        with inside(pool.user):
+            yield pool
+
+
+@pytest.fixture(scope="module")
+def server(pool: Pool) -> Iterator[ServerProcess]:
+    trust = pool.user.home / "trust.pem"
+    (found,) = pool.host.runtime.glob(f"{names.TLS_DIR}/ca.pem")
+    trust.write_bytes(found.read_bytes())
+    reach = {names.ENV_URL: pool.url, names.ENV_TOKEN: TOKEN, names.ENV_CA_FILE: str(trust)}
+    server = ServerProcess(pool.user.home / "server", {**pool.user.environment, **reach})
+    add_kernelspec(server, "most", gpupool={"share": 0.75})
+    try:
+        server.start()
+        server.wait_connected()
+        yield server
+    finally:
+        server.cleanup()
+
+
+@pytest.fixture
+def started(server: ServerProcess) -> Iterator[Any]:
+    sessions: list[str] = []
+
+    def start() -> str:
+        answer = start_session(server, "most", path=f"{uuid.uuid4().hex}.ipynb")
+        assert answer.status == 201, (answer, server.log()[-3000:])
+        sessions.append(answer.body["id"])
+        return str(answer.body["kernel"]["id"])
+
+    yield start
+    for session in sessions:
+        server.ask("DELETE", f"api/sessions/{session}")
+
+
+def lease_of(server: ServerProcess, kernel_id: str) -> Any:
+    """Wait until a kernel holds its lease; return it."""
+
+    def found() -> Any:
+        leases = server.ask("GET", "jupyter_gpupool/api/v1/pool").body["leases"]
+        mine = (it for it in leases if it["holder"]["kernel_id"] == kernel_id and it["state"] == "active")
+        return next(mine, None)
+
+    return wait_for(found, f"kernel {kernel_id} to hold its lease")
+
+
+def test_kernels_run_on_the_nodes_that_have_room_and_keep_their_ports(
+    pool: Pool, server: ServerProcess, started: Any
+) -> None:
+    kernels = [started(), started()]
+    places = [connection_of(server, it) for it in kernels]
+    assert {it["ip"] for it in places} == {pool.first.address, pool.second.address}
+    assert all(it["curve_publickey"] for it in places)
+    for kernel_id, place in zip(kernels, places, strict=True):
+        lease = lease_of(server, kernel_id)
+        show = f"os.getpid(), os.environ.get('{names.ENV_URL}')"
+        assert server.run(kernel_id, "import os", show) == (lease["holder"]["pid"], pool.url)
+        assert server.ask("POST", f"api/kernels/{kernel_id}/restart").status == 200
+        assert lease_of(server, kernel_id)["id"] == lease["id"]
+        assert dict(connection_of(server, kernel_id)) == dict(place)
+    os.kill(lease_of(server, kernels[0])["holder"]["pid"], signal.SIGKILL)
+    wait_for(lambda: server.run(kernels[0], "", "'os' in globals()") is False, "the kernel to be back")
+    for kernel_id in kernels:
+        assert server.ask("DELETE", f"api/kernels/{kernel_id}").status == 204
+    wait_for(lambda: not pool.state()["leases"], "the leases to end")
+
+
+def test_a_kernel_whose_node_is_cut_off_starts_on_another_and_the_first_is_ended_when_that_is_back(
+    pool: Pool, server: ServerProcess, started: Any
+) -> None:
+    kernel_id = started()
+    lease, ip = lease_of(server, kernel_id), connection_of(server, kernel_id)["ip"]
+    node = next(it for it in (pool.first, pool.second) if it.address == ip)
+    pid = lease["holder"]["pid"]
+    pool.network.cut(node)
+    try:
+        wait_for(
+            lambda: connection_of(server, kernel_id).get("ip", ip) != ip, "the kernel to be elsewhere", 60.0
+        )
+        assert lease_of(server, kernel_id)["id"] != lease["id"]
+        assert server.run(kernel_id, "", "6 * 7") == 42
+        assert Path(f"/proc/{pid}").exists()
+    finally:
+        pool.network.mend(node)
+    wait_for(lambda: not Path(f"/proc/{pid}").exists(), "the first process to be ended", 60.0)
+
+
+def test_no_secret_of_a_kernel_is_in_a_log_or_an_argument(
+    pool: Pool, server: ServerProcess, started: Any
+) -> None:
+    kernel_id = started()
+    place, pid = connection_of(server, kernel_id), lease_of(server, kernel_id)["holder"]["pid"]
+    said = pool.host.log("serve.log") + pool.first.log("agent.log") + pool.second.log("agent.log")
+    said += server.log() + Path(f"/proc/{pid}/cmdline").read_text()
+    for secret in (place["key"], place["curve_secretkey"], TOKEN):
+        assert secret not in said
