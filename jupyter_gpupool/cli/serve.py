@@ -44,6 +44,7 @@ class ServeApp(Command):
             "End when no lease and no client is left for a while.",
         ),
         "emulate-beside": ({"PoolService": {"emulate_beside": True}}, PoolService.emulate_beside.help),
+        "hub": ({"PoolService": {"hub": True}}, PoolService.hub.help),
     }
     embedded = Bool(False, help="A user's own pool: it ends when nobody needs it.").tag(config=True)
 

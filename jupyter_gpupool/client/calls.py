@@ -35,6 +35,8 @@ class Source(Enum):
     ENVIRONMENT = "the environment"
     #: From the runtime file of a running pool.
     RUNTIME_FILE = "the runtime file"
+    #: From JupyterHub: the pool that it has, and this server's token.
+    HUB = "JupyterHub"
     #: This client started the embedded pool.
     STARTED = "a pool that was started"
 

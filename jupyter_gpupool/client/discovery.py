@@ -1,8 +1,8 @@
 """How a client finds its pool.
 
-Rules of this module: the order is fixed (argument, environment, runtime file, start the embedded pool); what
-was tried is listed when nothing was found; a pool that an administrator configured is never replaced by
-another one.
+Rules of this module: the order is fixed (argument, environment, runtime file, JupyterHub, start the embedded
+pool); what was tried is listed when nothing was found; a pool that an administrator configured is never
+replaced by another one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _HINT = f"Start a pool with `jupyter gpupool serve`, or set {names.ENV_URL} and 
 
 def autostart_allowed() -> bool:
     """Tell whether this process may start the embedded pool, as far as its environment says."""
-    return os.environ.get(names.ENV_AUTOSTART, "") != "0" and "JUPYTERHUB_API_TOKEN" not in os.environ
+    return os.environ.get(names.ENV_AUTOSTART, "") != "0" and names.ENV_HUB_TOKEN not in os.environ
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,8 +87,12 @@ def _local(search: _Search, token: str) -> Connection:
 
     runtime = runtime_dir()
     running = find_running(runtime)
-    if running is None and not search.autostart:
+    if running is None:
         search.tried.append(f"{runtime / names.POOL_FILE} names no running pool")
+        if (hub := _hub(token)) is not None:
+            return hub
+        search.tried.append(f"{names.ENV_HUB_URL} is not set by a JupyterHub")
+    if running is None and not search.autostart:
         search.tried.append(f"starting one is switched off ({_why_no_autostart()})")
         raise search.nothing()
     if running is not None:
@@ -100,6 +104,14 @@ def _local(search: _Search, token: str) -> Connection:
     return replace(found, token=token) if token else found
 
 
+def _hub(token: str) -> Connection | None:
+    """Use the pool of this JupyterHub; None where there is none."""
+    url, own = os.environ.get(names.ENV_HUB_URL), os.environ.get(names.ENV_HUB_TOKEN)
+    if not url or not own:
+        return None
+    return Connection(url=url.rstrip("/"), token=token or own, source=Source.HUB, ca_file=_ca_file())
+
+
 def _ca_file() -> str:
     """Return who vouches for a pool on another machine, if that was named."""
     return os.environ.get(names.ENV_CA_FILE, "")
@@ -109,7 +121,7 @@ def _why_no_autostart() -> str:
     """Say what keeps this process from starting a pool."""
     if os.environ.get(names.ENV_AUTOSTART) == "0":
         return f"{names.ENV_AUTOSTART}=0"
-    return "this is JupyterHub" if "JUPYTERHUB_API_TOKEN" in os.environ else "by this caller"
+    return "this is JupyterHub" if names.ENV_HUB_TOKEN in os.environ else "by this caller"
 
 
 def read_token(runtime: Path) -> str:

@@ -11,11 +11,12 @@ import re
 
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.protocol.names import API_PREFIX
+from jupyter_gpupool.service import handlers_admin as admin
 from jupyter_gpupool.service import handlers_leases as leases
 from jupyter_gpupool.service import handlers_pool as pool
 from jupyter_gpupool.service import handlers_processes as processes
 from jupyter_gpupool.service import handlers_snapshots as snapshots
-from jupyter_gpupool.service.auth import Forbidden
+from jupyter_gpupool.service.auth import Forbidden, Scope
 from jupyter_gpupool.service.errors import MethodNotAllowed, NotFound, answer_for
 from jupyter_gpupool.service.web import (
     ALWAYS,
@@ -56,6 +57,8 @@ ROUTES: dict[str, Methods] = {
         "GET": processes.get_process,
         "DELETE": processes.signal_process,
     },
+    f"{API_PREFIX}/leases/{{lease_id}}/end": {"POST": admin.end_lease},
+    f"{API_PREFIX}/audit": {"GET": admin.get_audit},
     f"{API_PREFIX}/leases/quiesce": {"POST": leases.quiesce_kernel},
     f"{API_PREFIX}/pool": {"GET": pool.get_pool},
     f"{API_PREFIX}/devices": {"GET": pool.get_devices},
@@ -69,8 +72,26 @@ ROUTES: dict[str, Methods] = {
     "/health": {"GET": pool.get_health},
     "/metrics": {"GET": pool.get_metrics},
 }
+#: What needs no token.
+PUBLIC = frozenset({"/health", f"{API_PREFIX}/openapi.yaml"})
+#: What needs another scope than its method says: reading needs READ, all else LEASE.
+SCOPES = {
+    "/metrics": Scope.REPORT,
+    f"{API_PREFIX}/audit": Scope.ADMIN,
+    f"{API_PREFIX}/leases/{{lease_id}}/end": Scope.ADMIN,
+    f"{API_PREFIX}/snapshots/key": Scope.LEASE,
+}
+#: What is known of a token for a moment is enough for these, though they change something.
+HARMLESS = frozenset(
+    {
+        f"{API_PREFIX}/snapshots",
+        f"{API_PREFIX}/leases/quiesce",
+        f"{API_PREFIX}/leases/{{lease_id}}/quiesce",
+        f"{API_PREFIX}/leases/{{lease_id}}/activity",
+    }
+)
 _LEASE_PATH = re.compile(
-    rf"({API_PREFIX}/leases/)([^/]{{1,200}})((?:/(?:why|quiesce|activity|join|pin|unpin|processes))?)"
+    rf"({API_PREFIX}/leases/)([^/]{{1,200}})((?:/(?:why|quiesce|activity|join|pin|unpin|end|processes))?)"
 )
 _PROCESS_PATH = re.compile(rf"({API_PREFIX}/leases/)([^/]{{1,200}})/processes/([^/]{{1,200}})")
 _PORT = re.compile(r":\d{1,5}$")
@@ -103,13 +124,27 @@ class API:
 
     async def _answer(self, request: Request) -> Answer | Stream:
         self._check_host(request.header(b"host") or "")
-        methods, arguments = _find(request.path)
+        route, arguments = _find(request.path)
+        methods = ROUTES[route]
         handler = methods.get(request.method)
         if handler is None:
             allowed = ", ".join(methods)
             raise MethodNotAllowed(f"{request.method} is not possible here.", hint=f"Use {allowed}.")
+        if request.path not in PUBLIC:
+            await self._admit(request, route)
         await request.read_body()
         return await handler(request, *arguments)
+
+    async def _admit(self, request: Request, route: str) -> None:
+        """See who asks, whether they may, and whether they ask too often."""
+        reads = request.method == "GET"
+        needed = SCOPES.get(route, Scope.READ if reads else Scope.LEASE)
+        # giving back is always possible; asking for more, and reading as an administrator, is looked at anew
+        settled = (reads or request.method == "DELETE" or route in HARMLESS) and needed is not Scope.ADMIN
+        await request.identify(fresh=not settled)
+        who = request.who
+        who.require(needed)
+        self._context.throttle.admit(who.owner)
 
     def _check_host(self, host: str) -> None:
         """Refuse other host names: a page whose name was made to resolve to loopback still sends it."""
@@ -120,8 +155,9 @@ class API:
         headers = [(b"content-type", answer.kind), *ALWAYS, (b"x-request-id", request.id.encode())]
         if isinstance(answer, Stream):
             self._context.metrics.answered(request.method, 200)
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
-            await request.while_connected(_pass_on(answer, send))
+            with answer.place:
+                await send({"type": "http.response.start", "status": 200, "headers": headers})
+                await request.while_connected(_pass_on(answer, send))
             return
         self._context.metrics.answered(request.method, answer.status)
         headers += [(b"content-length", b"%d" % len(answer.body)), *answer.headers]
@@ -135,17 +171,16 @@ async def _pass_on(answer: Stream, send: Send) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-def _find(path: str) -> tuple[Methods, tuple[str, ...]]:
-    """Find what a path takes, and the arguments in it."""
-    methods = ROUTES.get(path)
-    if methods is not None and "{" not in path:
-        return methods, ()
+def _find(path: str) -> tuple[str, tuple[str, ...]]:
+    """Find the route of a path, and the arguments in it."""
+    if path in ROUTES and "{" not in path:
+        return path, ()
     if process := _PROCESS_PATH.fullmatch(path):
-        return ROUTES[f"{process[1]}{{lease_id}}/processes/{{process_id}}"], (process[2], process[3])
+        return f"{process[1]}{{lease_id}}/processes/{{process_id}}", (process[2], process[3])
     match = _LEASE_PATH.fullmatch(path)
     if match is None:
         raise NotFound("There is nothing here.", hint="The paths are listed in openapi.yaml.")
-    return ROUTES[f"{match[1]}{{lease_id}}{match[3]}"], (match[2],)
+    return f"{match[1]}{{lease_id}}{match[3]}", (match[2],)
 
 
 def _told(request: Request, error: GPUPoolError) -> Answer:
@@ -155,7 +190,7 @@ def _told(request: Request, error: GPUPoolError) -> Answer:
     if status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
     if status == 405:
-        headers.append((b"allow", ", ".join(_find(request.path)[0]).encode()))
+        headers.append((b"allow", ", ".join(ROUTES[_find(request.path)[0]]).encode()))
     if doc.retry_after is not None:
         headers.append((b"retry-after", b"%.0f" % doc.retry_after))
     if status >= 500:

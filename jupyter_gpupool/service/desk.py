@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 
 from jupyter_gpupool.cluster.journal import IdempotencyRow
 from jupyter_gpupool.core.errors import IllegalTransition, UnknownLease
@@ -32,7 +33,8 @@ from jupyter_gpupool.protocol.documents import (
     WhyDoc,
 )
 from jupyter_gpupool.service import validate
-from jupyter_gpupool.service.auth import Forbidden, Principal
+from jupyter_gpupool.service.audit import AuditLog
+from jupyter_gpupool.service.auth import Forbidden, Principal, Scope
 from jupyter_gpupool.service.clock import PoolClock
 from jupyter_gpupool.service.dispatch import Dispatcher
 from jupyter_gpupool.service.errors import LimitsRefusedByAgent
@@ -66,7 +68,7 @@ class Desk:
 
     Parameters
     ----------
-    host, views, keys, dispatcher, book, watch, clock, idleness
+    host, views, keys, dispatcher, book, watch, clock, idleness, audit
         The parts of the service that requests concern.
     waiter_grace_seconds : float
         How long a queued lease may be without a listener.
@@ -83,6 +85,7 @@ class Desk:
         watch: Watch,
         clock: PoolClock,
         idleness: Idleness,
+        audit: AuditLog,
         waiter_grace_seconds: float,
     ) -> None:
         self._host = host
@@ -94,6 +97,7 @@ class Desk:
         self._clock = clock
         self._idleness = idleness
         self._parts = PartDesk(host, dispatcher, book)
+        self._audit = audit
         self._ids = LeaseIds(lambda: clock.read().wall_ms)
         self._waiters = Waiters(waiter_grace_seconds, self._waiter_lost)
 
@@ -161,9 +165,7 @@ class Desk:
     async def _own(self, who: Principal, lease_id: str) -> Lease:
         lease = await self._host.find(lease_id)
         if lease is None or not who.may_touch(lease):
-            raise UnknownLease(
-                f"There is no lease {lease_id[:80]}.", hint="List the leases to see which exist."
-            )
+            raise _unknown(lease_id)
         return lease
 
     def _show(self, who: Principal, lease: Lease) -> LeaseDoc:
@@ -267,6 +269,37 @@ class Desk:
         lease = await self._until(who, lease_id, RELEASE_SECONDS, _is_ended)
         return self._views.lease(lease, who)
 
+    async def end(self, who: Principal, lease_id: str, message: str) -> LeaseDoc:
+        """End anybody's lease as an administrator, with a message to whom it belongs.
+
+        Raises
+        ------
+        Forbidden
+            If this principal does not administer the pool.
+        AuditUnavailable
+            If it cannot be written down.
+        """
+        who.require(Scope.ADMIN)
+        lease = await self._host.find(lease_id)
+        if lease is None:
+            raise _unknown(lease_id)
+        if lease.state not in (LeaseState.ENDING, LeaseState.ENDED):
+            await self._audit.note(
+                who=who.owner, action="end", subject=lease.id, owner=lease.owner, detail=message
+            )
+            now = self._clock.read()
+            event = ReleaseRequested(
+                now_ms=now.now_ms,
+                wall_ms=now.wall_ms,
+                lease_id=lease_id,
+                reason=EndReason.ADMIN_ENDED,
+                detail=message,
+            )
+            with suppress(UnknownLease, IllegalTransition):  # something else ended it at the same time
+                await self._host.submit(event)
+        theirs = replace(who, owner=lease.owner, kernel_id="")
+        return self._views.lease(await self._until(theirs, lease_id, RELEASE_SECONDS, _is_ended), who)
+
     async def release_kernel(self, who: Principal, kernel_id: str, reason: EndReason) -> list[LeaseDoc]:
         """End every lease of one kernel."""
         mine = self._of_kernel(who, kernel_id)
@@ -302,6 +335,10 @@ class Desk:
             if done(lease) or left <= 0 or lease.state is LeaseState.ENDED:
                 return lease
             await self._watch.lease(lease_id, left)
+
+
+def _unknown(lease_id: str) -> UnknownLease:
+    return UnknownLease(f"There is no lease {lease_id[:80]}.", hint="List the leases to see which exist.")
 
 
 def _is_ended(lease: Lease) -> bool:

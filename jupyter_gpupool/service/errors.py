@@ -25,15 +25,25 @@ STATUS = {
     "limits_refused": 409,
     "idempotency_conflict": 409,
     "attach_refused": 409,
+    "too_slow": 408,
     "too_large": 413,
+    "too_many_requests": 429,
     "never_fits": 422,
     "no_such_device": 422,
     "journal_unavailable": 503,
+    "hub_unavailable": 503,
+    "audit_unavailable": 503,
     "agent_away": 503,
     "stopping": 503,
 }
 #: Error code -> seconds after which trying again may help.
-RETRY_AFTER_SECONDS = {"journal_unavailable": 1.0, "agent_away": 1.0, "stopping": 1.0}
+RETRY_AFTER_SECONDS = {
+    "journal_unavailable": 1.0,
+    "agent_away": 1.0,
+    "stopping": 1.0,
+    "hub_unavailable": 5.0,
+    "too_many_requests": 1.0,
+}
 
 
 class NotFound(GPUPoolError):
@@ -52,6 +62,24 @@ class TooLarge(GPUPoolError):
     """Raised when a body is larger than any request needs. Send less."""
 
     code = "too_large"
+
+
+class TooSlow(GPUPoolError):
+    """Raised when a body does not come in time. Send it again."""
+
+    code = "too_slow"
+
+
+class TooManyRequests(GPUPoolError):
+    """Raised when one owner asks more, or has more event streams, than is served. Wait a moment."""
+
+    code = "too_many_requests"
+
+
+class HubUnavailable(GPUPoolError):
+    """Raised when JupyterHub cannot say who asks. Try again; its administrator can see why."""
+
+    code = "hub_unavailable"
 
 
 class LimitsRefusedByAgent(GPUPoolError):

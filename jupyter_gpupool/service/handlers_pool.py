@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
 from importlib.resources import files
 
 from jupyter_gpupool._version import version
 from jupyter_gpupool.core.devices import Device
 from jupyter_gpupool.protocol import codec, names
 from jupyter_gpupool.protocol.documents import HealthDoc
-from jupyter_gpupool.service.auth import Forbidden, Principal
-from jupyter_gpupool.service.web import Answer, Context, Request, Stream, json_answer
+from jupyter_gpupool.service.auth import Forbidden
+from jupyter_gpupool.service.web import Answer, Request, Stream, json_answer
 
 #: An event stream that has nothing to say sends a comment this often, seconds.
 COMMENT_SECONDS = 15.0
+#: How often it is looked whether the token of an event stream is still good, seconds.
+CHECK_SECONDS = 30.0
 #: Least pause between two events of one stream, seconds: after a change, and when only readings changed.
 PAUSE_SECONDS, READINGS_PAUSE_SECONDS = 0.1, 1.0
 
@@ -86,12 +89,22 @@ async def get_metrics(request: Request) -> Answer:
 
 async def get_events(request: Request) -> Stream:
     """Send the pool snapshot as server-sent events: one at once, and one after each change."""
-    return Stream(_events(request.context, request.who))
+    place = ExitStack()
+    place.enter_context(request.context.throttle.stream(request.who.owner))
+    return Stream(_events(request), place)
 
 
-async def _events(context: Context, who: Principal) -> AsyncIterator[bytes]:
+async def _events(request: Request) -> AsyncIterator[bytes]:
+    """Send events for as long as the client stays, and its token is good."""
+    context, who = request.context, request.who
     host, watch, revision = context.host, context.watch, -1
+    loop = asyncio.get_running_loop()
+    checked = loop.time()
     while not watch.closed:
+        if loop.time() - checked > CHECK_SECONDS:
+            checked = loop.time()
+            if await request.identify(fresh=False) is None:
+                return
         await host.settled()
         seen, changed, revision = watch.version, revision != host.revision, host.revision
         yield b"event: pool\nid: %d\ndata: %b\n\n" % (revision, codec.encode(context.views.pool(who)))

@@ -11,7 +11,7 @@ import contextlib
 import ipaddress
 import logging
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,13 +40,12 @@ from jupyter_gpupool.protocol.paths import write_private
 from jupyter_gpupool.service import http
 from jupyter_gpupool.service.lifecycle import CannotListen, open_door
 from jupyter_gpupool.service.settings import ServiceSettings
-from jupyter_gpupool.service.web import ALWAYS, Message, Receive, Send, read_capped
+from jupyter_gpupool.service.web import ALWAYS, App, Message, Receive, Send, read_capped
 
 _log = logging.getLogger(__name__)
 
 #: Largest request to join, bytes.
 MOST_BYTES = 16 * 1024
-App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 
 class _Format(msgspec.Struct):

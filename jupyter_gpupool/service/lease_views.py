@@ -16,7 +16,7 @@ from jupyter_gpupool.core.queue import QueueEntry
 from jupyter_gpupool.core.shares import format_duration
 from jupyter_gpupool.protocol import codec
 from jupyter_gpupool.protocol.documents import AttachDoc, HolderDoc, LeaseDoc, ShareDoc
-from jupyter_gpupool.service.auth import Principal
+from jupyter_gpupool.service.auth import Principal, Scope
 from jupyter_gpupool.service.clock import PoolClock
 from jupyter_gpupool.service.convert import isolation_docs
 from jupyter_gpupool.service.host import PoolHost
@@ -66,7 +66,7 @@ class LeaseViews:
     def lease(self, lease: Lease, who: Principal) -> LeaseDoc:
         """Show one lease."""
         if not who.may_touch(lease):
-            return self._lease_doc(lease, owner="", mine=False)
+            return self._others(lease, who)
         doc = self._lease_doc(lease, owner=lease.owner, mine=True)
         doc.id = lease.id
         doc.holder = HolderDoc(
@@ -92,6 +92,14 @@ class LeaseViews:
         if doc.reclaim_seconds is not None:
             left = format_duration(doc.reclaim_seconds)
             doc.notices = [f"This lease is taken back in {left}: {lease.notice_detail}", *doc.notices]
+        return doc
+
+    def _others(self, lease: Lease, who: Principal) -> LeaseDoc:
+        """Show a lease of somebody else; whose it is only administrators see."""
+        doc = self._lease_doc(lease, owner="", mine=False)
+        if Scope.ADMIN in who.scopes:
+            doc.id, doc.owner = lease.id, lease.owner
+            doc.holder = HolderDoc(label=lease.holder.label)
         return doc
 
     def _lease_doc(self, lease: Lease, *, owner: str, mine: bool) -> LeaseDoc:

@@ -25,11 +25,13 @@ from jupyter_gpupool.protocol.messages import Report
 from jupyter_gpupool.service import housekeeping, http, joining, lifecycle
 from jupyter_gpupool.service.activity import Activity
 from jupyter_gpupool.service.api import API
+from jupyter_gpupool.service.audit import AUDIT_FILE, AuditLog
 from jupyter_gpupool.service.auth import Authenticator
 from jupyter_gpupool.service.clock import PoolClock
 from jupyter_gpupool.service.desk import Desk
 from jupyter_gpupool.service.dispatch import Dispatcher
 from jupyter_gpupool.service.host import PoolHost
+from jupyter_gpupool.service.hub.parts import HubParts
 from jupyter_gpupool.service.idempotency import KEYS, KeyBook
 from jupyter_gpupool.service.idleness import Idleness
 from jupyter_gpupool.service.ids import request_ids
@@ -42,11 +44,12 @@ from jupyter_gpupool.service.nodes import NodeBook
 from jupyter_gpupool.service.processes import Processes
 from jupyter_gpupool.service.settings import ServiceSettings
 from jupyter_gpupool.service.snapshots import SnapshotIndex
+from jupyter_gpupool.service.throttle import Throttle
 from jupyter_gpupool.service.tickets import TicketBook
 from jupyter_gpupool.service.usage import Usage
 from jupyter_gpupool.service.views import Views
 from jupyter_gpupool.service.watch import Watch
-from jupyter_gpupool.service.web import Context
+from jupyter_gpupool.service.web import App, Context
 
 _log = logging.getLogger(__name__)
 
@@ -126,6 +129,9 @@ class _Service:
             processes=self.processes,
             sweep_seconds=settings.sweep_seconds,
         )
+        owners = {settings.owner: paths.owner_token(settings.runtime), **settings.tokens}
+        self.local = Authenticator(owners, administrators={settings.owner})
+        self.hub = HubParts(settings.hub, self.local) if settings.hub else None
         self._face_clients(journal.recent_keys(now_ms(), KEYS))
         self.supervisor = AgentSupervisor(settings.runtime, _agent_arguments(settings))
 
@@ -148,6 +154,7 @@ class _Service:
             embedded=settings.embedded,
             agent_log=settings.runtime / names.LOGS_DIR / "agent.log",
         )
+        self.audit = AuditLog(settings.data / AUDIT_FILE, lambda: self.clock.read().wall_ms)
         self.desk = Desk(
             host=self.host,
             views=lease_views,
@@ -157,6 +164,7 @@ class _Service:
             watch=self.watch,
             clock=self.clock,
             idleness=self.idleness,
+            audit=self.audit,
             waiter_grace_seconds=settings.waiter_grace_seconds,
         )
 
@@ -183,9 +191,8 @@ class _Service:
 
     def _context(self) -> Context:
         settings = self._settings
-        owners = {settings.owner: paths.owner_token(settings.runtime), **settings.tokens}
         return Context(
-            auth=Authenticator(owners, administrators={settings.owner}),
+            auth=self.hub.auth if self.hub else self.local,
             desk=self.desk,
             processes=self.processes,
             host=self.host,
@@ -196,6 +203,10 @@ class _Service:
             metrics=self.metrics,
             measured=self.measured,
             activity=self.activity,
+            audit=self.audit,
+            throttle=Throttle(
+                requests_per_second=settings.requests_per_second, streams=settings.owner_streams
+            ),
             hosts=frozenset({*LOOPBACK_HOSTS, settings.ip, *settings.allowed_hosts, *self._names}),
             request_ids=request_ids(),
         )
@@ -224,7 +235,10 @@ class _Service:
             self.desk.open()
             stack.callback(self.desk.close)
             door, url = lifecycle.listen(settings.runtime, settings.ip, settings.port)
-            api = API(self._context())
+            api: App = API(context := self._context())
+            if self.hub:
+                stack.callback(self.hub.close)
+                api = self.hub.door(api, context)
             await stack.enter_async_context(http.serving(api, [door]))
             if self.others:
                 outside = joining.listening(settings, self.others, api, control)

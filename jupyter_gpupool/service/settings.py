@@ -6,6 +6,7 @@ Rule of this module: traits are read once, into one frozen value.
 from __future__ import annotations
 
 import ipaddress
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,9 +24,12 @@ from jupyter_gpupool.core.quotas import Quotas
 from jupyter_gpupool.core.reservations import Reserved
 from jupyter_gpupool.protocol import paths
 from jupyter_gpupool.protocol.join import API_PORT, CONTROL_PORT
+from jupyter_gpupool.service.hub.settings import HubSettings, read_hub
 from jupyter_gpupool.service.quota_config import read_quotas
 from jupyter_gpupool.service.reservation_config import read_reservations
 
+#: Requests in a second, and event streams at once, of one owner under a Hub.
+HUB_LIMIT = 50
 #: File name of the journal in the data directory.
 JOURNAL_FILE = "journal.sqlite3"
 
@@ -59,6 +63,9 @@ class ServiceSettings:
     idle_exit_seconds: float = 600.0
     worker_ttl_seconds: float = 8.0
     keep_days: float = 30.0
+    requests_per_second: float = 0.0
+    owner_streams: int = 0
+    hub: HubSettings | None = None
     start_agent: bool = True
     rules: NodeRules = field(default_factory=NodeRules)
 
@@ -201,6 +208,24 @@ class PoolService(Configurable):
         help="How long leases that ended are kept in the journal; their usage is kept for ever.",
     ).tag(config=True)
 
+    hub = Bool(
+        False,
+        help="This is a service of JupyterHub: users are the Hub's, who show tokens of the Hub. What else it"
+        " needs, the Hub puts into its environment.",
+    ).tag(config=True)
+    requests_per_second = Float(
+        0.0,
+        min=0.0,
+        help="How often one owner may ask the pool for something in the long run (four seconds' worth at"
+        " once). 0 for no limit; under a Hub 50 unless you say otherwise.",
+    ).tag(config=True)
+    owner_streams = Int(
+        0,
+        min=0,
+        help="How many event streams one owner may have open: one for each Jupyter server. 0 for no limit;"
+        " under a Hub 50 unless you say otherwise.",
+    ).tag(config=True)
+
     start_agent = Bool(
         True,
         help="Start the agent of this machine, and again when it dies. False where a service manager runs"
@@ -221,6 +246,9 @@ class PoolService(Configurable):
         if self.emulate:
             parse_emulation(self.emulate)
         _check_tokens(self.tokens, embedded=embedded)
+        if self.hub and embedded:
+            raise BadSettings("A user's own pool is no service of a Hub.", hint="Leave --embedded away.")
+        hub = read_hub(os.environ) if self.hub else None
         return ServiceSettings(
             runtime=paths.runtime_dir(),
             data=paths.data_dir(),
@@ -241,6 +269,9 @@ class PoolService(Configurable):
             idle_exit_seconds=self.idle_exit_seconds,
             worker_ttl_seconds=self.worker_ttl_seconds,
             keep_days=self.keep_days,
+            requests_per_second=self.requests_per_second or (HUB_LIMIT if hub else 0),
+            owner_streams=self.owner_streams or (HUB_LIMIT if hub else 0),
+            hub=hub,
             start_agent=self.start_agent,
             rules=rules or NodeRules(),
         )

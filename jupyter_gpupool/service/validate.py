@@ -70,6 +70,11 @@ def label(text: str) -> str:
     return printable(text).strip()
 
 
+def message(text: str) -> str:
+    """Make what an administrator says showable in one line."""
+    return printable(text).strip()[:TEXT]
+
+
 def snapshots_report(report: SnapshotsReport) -> SnapshotsReport:
     """Check what a holder says of a store."""
     _text("store", report.store, ADDRESS)

@@ -7,20 +7,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, MutableMapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
+from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.protocol import codec
 from jupyter_gpupool.service.activity import Activity
-from jupyter_gpupool.service.auth import Authenticator, Principal
+from jupyter_gpupool.service.audit import AuditLog
+from jupyter_gpupool.service.auth import Identity, Principal, Unauthenticated
 from jupyter_gpupool.service.desk import Desk
-from jupyter_gpupool.service.errors import TooLarge
+from jupyter_gpupool.service.errors import TooLarge, TooSlow
 from jupyter_gpupool.service.host import PoolHost
 from jupyter_gpupool.service.measured import Measured
 from jupyter_gpupool.service.metrics import Metrics
 from jupyter_gpupool.service.processes import Processes
 from jupyter_gpupool.service.snapshots import SnapshotIndex
+from jupyter_gpupool.service.throttle import Throttle
 from jupyter_gpupool.service.usage import Usage
 from jupyter_gpupool.service.views import Views
 from jupyter_gpupool.service.watch import Watch
@@ -29,17 +33,22 @@ T = TypeVar("T")
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 #: Largest body of a request, bytes.
 BODY_BYTES = 64 * 1024
+#: How much of a body that is too long is still read, so that its sender hears why, bytes.
+WASTE_BYTES = 4 * 1024 * 1024
+#: How long a client may take to send a body, seconds.
+BODY_SECONDS = 20.0
 #: On every answer: nothing is to be kept by clients, or taken for something else.
 ALWAYS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 
 
 async def read_capped(receive: Receive, most_bytes: int) -> tuple[bytes, int]:
-    """Read a body; return it, or only the beginning of one that is longer, and how long it is."""
+    """Read a body; return it, or only the beginning of one that is longer, and how long it is at least."""
     parts, size, more = [], 0, True
-    while more:
+    while more and size <= WASTE_BYTES:
         message = await receive()
         part = message.get("body", b"")
         size, more = size + len(part), message.get("more_body", False)
@@ -52,7 +61,7 @@ async def read_capped(receive: Receive, most_bytes: int) -> tuple[bytes, int]:
 class Context:
     """The parts of the service that handlers call."""
 
-    auth: Authenticator
+    auth: Identity
     desk: Desk
     processes: Processes
     host: PoolHost
@@ -63,6 +72,8 @@ class Context:
     metrics: Metrics
     measured: Measured
     activity: Activity
+    throttle: Throttle
+    audit: AuditLog
     #: Names that requests may have in their Host header.
     hosts: frozenset[str]
     #: Yields ids of requests.
@@ -84,7 +95,10 @@ class Request:
         At most `BODY_BYTES`.
     """
 
-    __slots__ = ("_headers", "_query", "_receive", "body", "context", "id", "method", "path")
+    __slots__ = (
+        *("_headers", "_query", "_receive", "_refusal", "_who"),
+        *("body", "context", "id", "method", "path"),
+    )
 
     def __init__(self, context: Context, scope: Message, receive: Receive) -> None:
         self.context = context
@@ -95,6 +109,8 @@ class Request:
         self._headers: dict[bytes, bytes] = dict(scope["headers"])
         self._query: bytes = scope["query_string"]
         self._receive = receive
+        self._who: Principal | None = None
+        self._refusal: GPUPoolError = Unauthenticated("Nobody has looked at this request's token yet.")
 
     def header(self, name: bytes) -> str | None:
         """Return a header by its name in small letters; None when it was not sent."""
@@ -119,8 +135,24 @@ class Request:
 
     @property
     def who(self) -> Principal:
-        """The principal that sent this."""
-        return self.context.auth.principal(self.header(b"authorization"))
+        """The principal that sent this.
+
+        Raises
+        ------
+        GPUPoolError
+            If there is none: the token was not good, or nobody can tell now.
+        """
+        if self._who is None:
+            raise self._refusal
+        return self._who
+
+    async def identify(self, *, fresh: bool) -> Principal | None:
+        """Find out who sent this; None, for what needs no token, when that is nobody."""
+        try:
+            self._who = await self.context.auth.identify(self.header(b"authorization"), fresh=fresh)
+        except GPUPoolError as error:
+            self._who, self._refusal = None, error
+        return self._who
 
     async def read_body(self) -> None:
         """Read the body.
@@ -129,8 +161,16 @@ class Request:
         ------
         TooLarge
             If it is longer than any request needs.
+        TooSlow
+            If it does not come in time.
         """
-        self.body, size = await read_capped(self._receive, BODY_BYTES)
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                self.body, size = await read_capped(self._receive, BODY_BYTES)
+        except TimeoutError:
+            raise TooSlow(
+                f"This body did not come within {BODY_SECONDS:g} s.", hint="Send it anew."
+            ) from None
         if size > BODY_BYTES:
             raise TooLarge(f"This body has more than {BODY_BYTES} bytes.", hint="Send less.")
 
@@ -176,9 +216,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """An answer that goes on until the client hangs up, or the service ends."""
+    """An answer that goes on until the client hangs up, or the service ends; then its place is free again."""
 
     parts: AsyncIterator[bytes] = field(repr=False)
+    place: ExitStack = field(repr=False, default_factory=ExitStack)
     kind: bytes = b"text/event-stream"
 
 

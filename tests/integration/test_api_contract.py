@@ -14,7 +14,7 @@ import msgspec
 import pytest
 import yaml
 
-from jupyter_gpupool.protocol import documents, launches
+from jupyter_gpupool.protocol import administration, documents, launches
 from jupyter_gpupool.service.api import ROUTES
 from jupyter_gpupool.service.errors import STATUS
 from tests.support.pool_process import PoolProcess, running_pool, world
@@ -54,7 +54,7 @@ def test_every_enumeration_has_the_values_that_are_sent(name: str) -> None:
 
 def _said(name: str) -> Any:
     """Return what the contract has under a name."""
-    return getattr(documents, name, None) or getattr(launches, name)
+    return getattr(documents, name, None) or getattr(launches, name, None) or getattr(administration, name)
 
 
 def test_every_status_of_an_error_is_promised_somewhere() -> None:

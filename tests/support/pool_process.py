@@ -230,6 +230,11 @@ class PoolProcess:
         return file.url
 
     @property
+    def http(self) -> urllib3.PoolManager:
+        """What sends requests, for what `ask` cannot say."""
+        return self._http
+
+    @property
     def client(self) -> PoolClient:
         """A new client of it."""
         return PoolClient(Connection(url=self.url, token=self.token))

@@ -34,6 +34,7 @@ from jupyter_gpupool.protocol.messages import (
     Report,
     ReportOrder,
 )
+from jupyter_gpupool.service.audit import AuditLog
 from jupyter_gpupool.service.clock import PoolClock
 from jupyter_gpupool.service.desk import Desk
 from jupyter_gpupool.service.dispatch import Dispatcher
@@ -239,6 +240,7 @@ class ServiceBench:
             book=self.book,
             watch=self.watch,
             clock=self.clock,
+            audit=AuditLog(path.with_name("audit.jsonl"), lambda: self.clock.read().wall_ms),
             waiter_grace_seconds=0.2,
         )
 

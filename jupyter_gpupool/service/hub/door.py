@@ -1,0 +1,172 @@
+"""The application that the Hub's proxy sees: the page for people, and for all else the API.
+
+Rules of this module: a cookie is good for the page only, never for the API; a form counts only from our own
+page (its proof, and where the browser says it comes from); the page runs no script and is shown in no frame.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+from collections.abc import Sequence
+from urllib.parse import parse_qs, urlsplit
+
+from jupyter_gpupool.core.errors import GPUPoolError
+from jupyter_gpupool.service import validate
+from jupyter_gpupool.service.auth import Forbidden, Principal, Scope, Unauthenticated
+from jupyter_gpupool.service.errors import answer_for
+from jupyter_gpupool.service.hub import page
+from jupyter_gpupool.service.hub.auth import HubAuthenticator
+from jupyter_gpupool.service.hub.settings import HubSettings
+from jupyter_gpupool.service.hub.visits import LOGIN_COOKIE, SESSION_COOKIE, Session, Visits
+from jupyter_gpupool.service.web import ALWAYS, App, Context, Message, Receive, Request, Send
+
+_log = logging.getLogger(__name__)
+_Headers = Sequence[tuple[bytes, bytes]]
+
+#: What a browser may do with the page: show it, and send its forms back here.
+_POLICY = (
+    (
+        b"content-security-policy",
+        b"default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; "
+        b"frame-ancestors 'none'; base-uri 'none'",
+    ),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"same-origin"),
+)
+
+
+class HubDoor:
+    """The application.
+
+    Parameters
+    ----------
+    hub : HubSettings
+        Where we are on the Hub's proxy.
+    api : App
+        The API.
+    context : Context
+        The parts of the service.
+    auth : HubAuthenticator
+        Who is behind a session.
+    visits : Visits
+        The sessions.
+    """
+
+    def __init__(
+        self, hub: HubSettings, api: App, context: Context, auth: HubAuthenticator, visits: Visits
+    ) -> None:
+        self._hub = hub
+        self._api = api
+        self._context = context
+        self._auth = auth
+        self._visits = visits
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        prefix, path = self._hub.prefix, scope["path"]
+        if not path.startswith(prefix):
+            await self._api(scope, receive, send)
+            return
+        inner = "/" + path[len(prefix) :]
+        # under which name the proxy is known is its own affair, and a bearer token is sent by nobody unasked
+        headers = [(name, value) for name, value in scope["headers"] if name != b"host"]
+        scope = {**scope, "path": inner, "headers": [*headers, (b"host", b"localhost")]}
+        handler = {"/": self._page, "/oauth_callback": self._callback, "/end": self._end}.get(inner)
+        if handler is None:
+            await self._api(scope, receive, send)
+            return
+        request = Request(self._context, scope, receive)
+        try:
+            await handler(request, send)
+        except GPUPoolError as error:
+            status, doc = answer_for(error)
+            await _html(send, status, page.failure(doc.message, doc.hint))
+        except Exception:
+            _log.exception("%s %s %s failed", request.id, request.method, request.path)
+            await _html(send, 500, page.failure("The pool made a mistake.", "Its log says more."))
+
+    async def _page(self, request: Request, send: Send) -> None:
+        _only(request, "GET")
+        session = self._visits.session(request.header(b"cookie"))
+        if session is None:
+            await self._log_in(send)
+            return
+        try:
+            who = await self._auth.of_token(session.token, fresh=True)
+        except Unauthenticated:
+            self._visits.end(session)
+            await self._log_in(send)
+            return
+        who.require(Scope.READ)
+        await self._show(who, session, send)
+
+    async def _show(self, who: Principal, session: Session, send: Send) -> None:
+        context = self._context
+        await context.host.settled()
+        audit = context.audit.recent() if Scope.ADMIN in who.scopes else []
+        text = page.overview(context.views.pool(who), audit, proof=session.proof, prefix=self._hub.prefix)
+        await _html(send, 200, text)
+
+    async def _log_in(self, send: Send) -> None:
+        where, state = self._visits.begin()
+        await _redirect(send, where, _cookie(LOGIN_COOKIE, state, self._hub.prefix, 600))
+
+    async def _callback(self, request: Request, send: Send) -> None:
+        _only(request, "GET")
+        code, state = request.query("code") or "", request.query("state") or ""
+        name = await self._visits.finish(code, state, request.header(b"cookie"))
+        if name is None:
+            raise Forbidden("This is not a login that began here, or it took too long.", hint="Try again.")
+        await _redirect(send, self._hub.prefix, _cookie(SESSION_COOKIE, name, self._hub.prefix, 8 * 3600))
+
+    async def _end(self, request: Request, send: Send) -> None:
+        """End a lease, as the page's form asks."""
+        _only(request, "POST")
+        session = self._visits.session(request.header(b"cookie"))
+        if session is None:
+            raise Unauthenticated("You are not logged in.", hint="Open the page of the pool again.")
+        await request.read_body()
+        fields = {name: values[0] for name, values in parse_qs(request.body.decode("latin-1")).items()}
+        self._check_form(request, fields.get("proof", ""), session)
+        who = await self._auth.of_token(session.token, fresh=True)
+        message = validate.message(_utf8(fields.get("message", "")))
+        await self._context.desk.end(who, fields.get("lease", ""), message)
+        await _redirect(send, self._hub.prefix)
+
+    def _check_form(self, request: Request, proof: str, session: Session) -> None:
+        """Refuse forms that are not of our own page."""
+        site = request.header(b"sec-fetch-site")
+        referer = request.header(b"referer")
+        ours = referer is None or urlsplit(referer).path.startswith(self._hub.prefix)
+        good = hmac.compare_digest(proof.encode(), session.proof.encode())
+        if not good or not ours or site not in (None, "same-origin"):
+            raise Forbidden("This form is not of the pool's own page.", hint="Open that page, and try again.")
+
+
+def _utf8(text: str) -> str:
+    return text.encode("latin-1", "replace").decode("utf-8", "replace")
+
+
+def _only(request: Request, method: str) -> None:
+    if request.method != method:
+        raise Forbidden(f"{request.method} is not possible here.", hint=f"Use {method}.")
+
+
+def _cookie(name: str, value: str, path: str, seconds: int) -> tuple[bytes, bytes]:
+    parts = f"{name}={value}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Lax"
+    return b"set-cookie", parts.encode()
+
+
+async def _redirect(send: Send, where: str, *headers: tuple[bytes, bytes]) -> None:
+    await _send(send, 302, b"", [(b"location", where.encode()), *headers])
+
+
+async def _html(send: Send, status: int, text: str) -> None:
+    await _send(send, status, text.encode(), [(b"content-type", b"text/html; charset=utf-8"), *_POLICY])
+
+
+async def _send(send: Send, status: int, body: bytes, headers: _Headers) -> None:
+    always = [*headers, *ALWAYS, (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": always})
+    await send({"type": "http.response.body", "body": body})

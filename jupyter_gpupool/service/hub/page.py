@@ -1,0 +1,137 @@
+"""The page of the pool in the Hub: who holds what, who waits, and for administrators how to end a lease.
+
+Rules of this module: values in, HTML out; everything that came from somebody is escaped; it needs no script,
+and follows the browser's theme.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from html import escape
+
+from jupyter_gpupool.core.leases import LeaseState
+from jupyter_gpupool.core.shares import format_compute, format_duration, format_memory
+from jupyter_gpupool.protocol.administration import AuditDoc
+from jupyter_gpupool.protocol.documents import DeviceDoc, LeaseDoc, PoolDoc
+
+_STYLE = """
+:root { color-scheme: light dark; }
+body { font: 1rem/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; }
+table { border-collapse: collapse; width: 100%; margin-bottom: 1.5rem; }
+th, td { text-align: left; padding: .35rem .6rem; border-bottom: 1px solid GrayText; vertical-align: top; }
+td form { display: flex; gap: .4rem; }
+.note { border-left: .25rem solid GrayText; padding-left: .6rem; }
+"""
+
+
+def overview(pool: PoolDoc, audit: Sequence[AuditDoc], *, proof: str, prefix: str) -> str:
+    """Write the page for one person.
+
+    Parameters
+    ----------
+    pool : PoolDoc
+        The pool as they may see it.
+    audit : sequence of AuditDoc
+        What administrators did; empty for everybody else.
+    proof : str
+        What the forms carry back.
+    prefix : str
+        Where they are sent.
+    """
+    nodes = {node.id: node.hostname for node in pool.nodes}
+    held = [it for it in pool.leases if it.state not in (LeaseState.QUEUED, LeaseState.ENDED)]
+    waiting = [it for it in pool.leases if it.state is LeaseState.QUEUED]
+    ends = any(it.owner and not it.mine for it in pool.leases)
+    return _document(
+        f"<p>You are {escape(pool.me)}.</p>"
+        + "".join(f'<p class="note">{escape(text)}</p>' for text in pool.warnings)
+        + _table(
+            "Devices",
+            ("Device", "Node", "Model", "Free", "State"),
+            (_device(it, nodes) for it in pool.devices),
+        )
+        + _table(
+            "Held",
+            ("Owner", "Share", "Memory", "Device", "For", ""),
+            (_held(it, proof, prefix) for it in held),
+        )
+        + _table(
+            "Waiting", ("Owner", "Share", "Place", "For", ""), (_waiting(it, proof, prefix) for it in waiting)
+        )
+        + (
+            _table("Audit log", ("When", "Who", "What", "Whose", "Message"), map(_deed, audit))
+            if audit or ends
+            else ""
+        )
+    )
+
+
+def failure(message: str, hint: str) -> str:
+    """Write a page that says what went wrong."""
+    return _document(f'<p class="note" role="alert">{escape(message)} {escape(hint)}</p>')
+
+
+def _document(body: str) -> str:
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width"><title>GPU pool</title>'
+        f"<style>{_STYLE}</style></head><body><main><h1>GPU pool</h1>{body}</main></body></html>"
+    )
+
+
+def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Write one table; the cells of its rows are HTML already."""
+    written = ["<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows]
+    if not written:
+        return f"<h2>{title}</h2><p>None.</p>"
+    head = "".join(f'<th scope="col">{text}</th>' for text in heads)
+    return f"<h2>{title}</h2><table><thead><tr>{head}</tr></thead><tbody>{''.join(written)}</tbody></table>"
+
+
+def _device(device: DeviceDoc, nodes: dict[str, str]) -> Sequence[str]:
+    free = f"{format_compute(device.free_compute_milli)}, {format_memory(device.free_memory_bytes)}"
+    state = "offered" if device.offered else device.withheld or "not offered"
+    node = nodes.get(device.node_id, "")
+    return [escape(text) for text in (device.name, node, device.model, free, state)]
+
+
+def _held(lease: LeaseDoc, proof: str, prefix: str) -> Sequence[str]:
+    memory = format_memory(lease.memory_bytes) if lease.memory_bytes else ""
+    shown = (
+        *(_owner(lease), format_compute(lease.compute_milli), memory, lease.device),
+        format_duration(lease.held_seconds),
+    )
+    return [*(escape(text) for text in shown), _form(lease, proof, prefix)]
+
+
+def _waiting(lease: LeaseDoc, proof: str, prefix: str) -> Sequence[str]:
+    place = str(lease.position or "")
+    waited = format_duration(lease.waited_seconds)
+    shown = (_owner(lease), format_compute(lease.compute_milli), place, waited)
+    return [*(escape(text) for text in shown), _form(lease, proof, prefix)]
+
+
+def _owner(lease: LeaseDoc) -> str:
+    label = f" ({lease.holder.label})" if lease.holder.label else ""
+    return f"{lease.owner or 'somebody'}{label}"
+
+
+def _form(lease: LeaseDoc, proof: str, prefix: str) -> str:
+    """Write the form that ends a lease; only where somebody may who is not its owner."""
+    if lease.mine or not lease.owner:
+        return ""
+    whose = escape(f"Message to {lease.owner}")
+    return (
+        f'<form method="post" action="{escape(prefix)}end">'
+        f'<input type="hidden" name="proof" value="{escape(proof)}">'
+        f'<input type="hidden" name="lease" value="{escape(lease.id)}">'
+        f'<input name="message" maxlength="200" aria-label="{whose}" placeholder="{whose}">'
+        "<button>End</button></form>"
+    )
+
+
+def _deed(doc: AuditDoc) -> Sequence[str]:
+    when = datetime.fromtimestamp(doc.wall_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    what = f"{doc.action} {doc.subject}"
+    return [escape(text) for text in (when, doc.who, what, doc.owner, doc.detail)]
