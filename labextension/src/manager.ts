@@ -14,7 +14,7 @@ import { DEFAULTS, IPoolSettings } from './settings';
 import { reuse, reuseById } from './sharing';
 import { ChannelState, PoolStream } from './stream';
 import { IPoolManager, IPoolState } from './tokens';
-import { IPool, IWhy, StreamMessage } from './types';
+import { ILease, IPool, IWhy, StreamMessage } from './types';
 
 /** Views count elapsed times in whole seconds. */
 const TICK_MS = 1000;
@@ -193,7 +193,7 @@ export class PoolManager implements IPoolManager {
           ...pool,
           nodes: reuse(before.nodes, pool.nodes),
           devices: reuseById(before.devices, pool.devices),
-          leases: reuseById(before.leases, pool.leases),
+          leases: reuseMine(before.leases, pool.leases),
           queue: reuse(before.queue, pool.queue),
           warnings: reuse(before.warnings, pool.warnings)
         }
@@ -275,6 +275,12 @@ export class PoolManager implements IPoolManager {
   private refreshed = 0;
   private _state = EMPTY;
   private readonly _stateChanged = new Signal<this, IPoolState>(this);
+}
+
+/** Of others' leases only the pieces are shown, which are compared by themselves. */
+function reuseMine(before: readonly ILease[], after: readonly ILease[]): readonly ILease[] {
+  const old = new Map(before.filter(lease => lease.mine).map(lease => [lease.id, lease]));
+  return after.map(lease => (lease.mine ? reuse(old.get(lease.id), lease) : lease));
 }
 
 /** True when a request of this person's waits that did not before: then there is an estimate to read. */

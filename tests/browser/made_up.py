@@ -72,6 +72,12 @@ class Channel:
         for socket in self._sockets:
             socket.send(encode(PoolMessage(pool=doc)).decode())
 
+    def say_ignored(self, doc: PoolDoc) -> None:
+        """Tell the page as much in a message of a kind that it does not know."""
+        text = encode(PoolMessage(pool=doc)).decode().replace('"pool"', '"later"', 1)
+        for socket in self._sockets:
+            socket.send(text)
+
     def _opened(self, socket: WebSocketRoute) -> None:
         self._sockets.append(socket)
         socket.send(encode(StatusMessage(state="connected")).decode())

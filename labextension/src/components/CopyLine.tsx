@@ -6,6 +6,8 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { checkIcon, copyIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
+import { Icon } from './Icon';
+
 /** A line to type elsewhere, with a button that copies it. */
 export function CopyLine(props: {
   readonly text: string;
@@ -14,7 +16,6 @@ export function CopyLine(props: {
   const { text, trans } = props;
   const [copied, setCopied] = React.useState(false);
   const label = copied ? trans.__('Copied') : trans.__('Copy “%1”', text);
-  const Icon = copied ? checkIcon : copyIcon;
   const forget = () => setCopied(false);
   return (
     <div className="jp-GPUPool-copyLine">
@@ -31,7 +32,7 @@ export function CopyLine(props: {
         onBlur={forget}
         onMouseLeave={forget}
       >
-        <Icon.react tag="span" elementSize="normal" />
+        <Icon icon={copied ? checkIcon : copyIcon} size="normal" />
       </button>
     </div>
   );

@@ -16,7 +16,7 @@ interface IBarProps {
 }
 
 /** What is leased of a device's compute. */
-export function ComputeBar(props: IBarProps): JSX.Element {
+export const ComputeBar = React.memo(function ComputeBar(props: IBarProps): JSX.Element {
   const { device, pieces, trans } = props;
   const free = device.whole_only
     ? device.free_compute_milli > 0
@@ -29,10 +29,10 @@ export function ComputeBar(props: IBarProps): JSX.Element {
     title: pieceText(share(piece.compute_milli), piece, trans)
   }));
   return <Bar name={trans.__('Compute')} free={free} segments={segments} trans={trans} />;
-}
+}, isSame);
 
 /** What is leased of a device's memory, and what others use of it. */
-export function MemoryBar(props: IBarProps): JSX.Element {
+export const MemoryBar = React.memo(function MemoryBar(props: IBarProps): JSX.Element {
   const { device, pieces, trans } = props;
   const total = device.memory_bytes;
   const free = trans.__('%1 free', bytesOf(device.free_memory_bytes, total, trans));
@@ -50,6 +50,18 @@ export function MemoryBar(props: IBarProps): JSX.Element {
     });
   }
   return <Bar name={trans.__('Memory')} free={free} segments={segments} trans={trans} />;
+}, isSame);
+
+/** A device's readings change each second, what is leased of it seldom: bars show the latter only. */
+function isSame(before: IBarProps, after: IBarProps): boolean {
+  const [old, now] = [before.device, after.device];
+  return (
+    before.pieces === after.pieces &&
+    before.trans === after.trans &&
+    old.free_compute_milli === now.free_compute_milli &&
+    old.free_memory_bytes === now.free_memory_bytes &&
+    old.unmanaged_bytes === now.unmanaged_bytes
+  );
 }
 
 /** What is free of a device's compute, in a few characters. */

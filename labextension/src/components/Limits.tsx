@@ -8,12 +8,13 @@ import * as React from 'react';
 import { limitText, resourceName, strengthWord, verifiedName } from '../format';
 import { hardIcon, noLimitIcon, pendingIcon, softIcon } from '../icon';
 import { IIsolation, Resource } from '../types';
+import { Icon } from './Icon';
 
 /** What a device is about; the node's own resources stand in the details. */
 const OF_THE_DEVICE: readonly Resource[] = ['memory', 'compute'];
 
 /** The limits of a lease, or those that a new lease would get. */
-export function Limits(props: {
+export const Limits = React.memo(function Limits(props: {
   readonly isolation: readonly IIsolation[];
   readonly isPromise: boolean;
   readonly trans: TranslationBundle;
@@ -55,7 +56,7 @@ export function Limits(props: {
       </dl>
     </details>
   );
-}
+});
 
 /** True where a share is a part of the memory only. */
 export function buysNoCompute(isolation: readonly IIsolation[]): boolean {
@@ -69,8 +70,7 @@ export function buysNoCompute(isolation: readonly IIsolation[]): boolean {
 
 /** How well a limit holds, as a sign; the words beside it say the same. */
 function Strength(props: { readonly tone: Tone }): JSX.Element {
-  const Icon = ICONS[props.tone];
-  return <Icon.react tag="span" className="jp-GPUPool-strength" elementSize="small" />;
+  return <Icon icon={ICONS[props.tone]} className="jp-GPUPool-strength" />;
 }
 
 type Tone = 'pending' | IIsolation['strength'];

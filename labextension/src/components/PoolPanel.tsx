@@ -9,6 +9,7 @@ import { Section as SectionId } from '../settings';
 import { IPool } from '../types';
 import { Devices } from './Devices';
 import { History } from './History';
+import { Icon } from './Icon';
 import { KernelNotice } from './KernelNotice';
 import { MyLeases } from './MyLeases';
 import { Nodes } from './Nodes';
@@ -108,7 +109,7 @@ function Header(props: {
             title={trans.__('Request a share')}
             onClick={ask}
           >
-            <addIcon.react tag="span" elementSize="small" />
+            <Icon icon={addIcon} />
           </button>
         )}
       </div>

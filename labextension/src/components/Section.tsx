@@ -4,6 +4,7 @@
 import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
+import { Icon } from './Icon';
 import { IEnv } from './view';
 
 /** A part of the panel with a heading that opens and closes it. */
@@ -17,7 +18,6 @@ export function Section(props: {
   const { id, title, note, env, children } = props;
   const isOpen = !env.closed.has(id);
   const bodyId = `jp-GPUPool-section-${id}`;
-  const Caret = isOpen ? caretDownIcon : caretRightIcon;
   return (
     <section className="jp-GPUPool-section" aria-label={title} data-section={id}>
       <h3>
@@ -28,7 +28,7 @@ export function Section(props: {
           aria-controls={bodyId}
           onClick={() => env.actions.toggle(id, !isOpen)}
         >
-          <Caret.react tag="span" className="jp-GPUPool-caret" elementSize="small" />
+          <Icon icon={isOpen ? caretDownIcon : caretRightIcon} className="jp-GPUPool-caret" />
           <span>{title}</span>
           {note && <span className="jp-GPUPool-sectionNote">{note}</span>}
         </button>

@@ -1,0 +1,146 @@
+"""Whether everybody can use the sidebar: by keyboard, by ear, in every theme, and with very many devices."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.made_up import Channel, made_up_pool
+from tests.browser.page import LabPage
+
+_AXE = Path(__file__).parents[2] / "labextension" / "node_modules" / "axe-core" / "axe.min.js"
+_THEMES = ("JupyterLab Light", "JupyterLab Dark", "JupyterLab Dark High Contrast")
+#: What is ours on the page: the rest is JupyterLab's.
+_OURS = ["#jupyter-gpupool-sidebar", ".jp-GPUPool-chip", ".jp-GPUPool-status", ".jp-GPUPool-popover"]
+_NOTEBOOK = "use.ipynb"
+
+_LOOK = """async ours => {
+  const there = ours.filter(selector => document.querySelector(selector)).map(selector => [selector]);
+  const found = await window.axe.run({ include: there });
+  return found.violations.flatMap(it => it.nodes.map(node => it.id + node.html + node.failureSummary));
+}"""
+
+
+def violations(page: LabPage) -> list[str]:
+    """Let axe look at what is ours."""
+    if not _AXE.exists():
+        reason = "axe-core is not installed: run npm install in labextension/"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    page.page.evaluate(_AXE.read_text())
+    found: list[str] = page.page.evaluate(_LOOK, _OURS)
+    return found
+
+
+def opened(page: LabPage, devices: int, leases: int) -> Channel:
+    """Show a pool that does not exist, everything unfolded."""
+    page.lab.add_notebook(_NOTEBOOK)
+    channel = Channel(page.page, made_up_pool(devices, leases))
+    page.open(_NOTEBOOK)
+    for section in ("history", "nodes"):
+        heading = page.panel.locator(f"[data-section={section}] h3 button")
+        if heading.count() and heading.get_attribute("aria-expanded") == "false":
+            heading.click()
+    return channel
+
+
+def test_axe_finds_nothing_in_the_panel_the_form_and_the_chips_popover(page: LabPage) -> None:
+    opened(page, 3, 5)
+    page.panel.get_by_role("button", name="Request a share").click()
+    expect(page.panel.get_by_role("form", name="Request a share")).to_be_visible()
+    assert violations(page) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("theme", _THEMES)
+def test_axe_finds_nothing_in_any_theme_with_many_devices(page: LabPage, theme: str) -> None:
+    opened(page, 64, 200)
+    page.theme(theme)
+    page.panel.get_by_role("button", name="cuda3", exact=True).click()
+    page.panel.locator(".jp-GPUPool-leases button", has_text="Resize").first.click()
+    page.notebook.locator(".jp-GPUPool-chip").click()
+    expect(page.page.get_by_role("dialog")).to_be_visible()
+    assert violations(page) == []
+
+
+@pytest.mark.slow
+def test_of_64_devices_only_those_that_are_seen_exist_and_the_last_can_be_reached(page: LabPage) -> None:
+    channel = opened(page, 64, 200)
+    lines = page.panel.locator(".jp-GPUPool-lines .jp-GPUPool-line")
+    assert lines.count() < 40
+    page.panel.locator(".jp-GPUPool-lines").focus()
+    page.page.keyboard.press("End")
+    last = page.panel.get_by_role("button", name="cuda63", exact=True)
+    expect(last).to_be_visible()
+    last.press("Enter")
+    expect(page.device("cuda63")).to_contain_text("NVIDIA H100")
+    channel.say(made_up_pool(64, 200, tick=30))
+    expect(page.device("cuda63")).to_be_visible()
+    page.screenshot("many-devices")
+
+
+@pytest.mark.slow
+def test_the_keyboard_opens_the_form_writes_a_request_and_comes_back_from_the_popover(page: LabPage) -> None:
+    opened(page, 2, 0)
+    keyboard = page.page.keyboard
+    keyboard.press("ControlOrMeta+Alt+r")
+    form = page.panel.get_by_role("form", name="Request a share")
+    expect(form.get_by_role("slider")).to_be_focused()
+    keyboard.press("Home")
+    expect(form.get_by_role("status")).to_have_text(re.compile(r"Fits now, on cuda\d"))
+    expect(form).to_contain_text("%gpupool request 0.05")
+    form.get_by_role("spinbutton", name="Share").fill("0.5")
+    form.get_by_label("Priority").select_option("high")
+    form.get_by_role("button", name="Insert into notebook").press("Enter")
+    expect(page.cells().first).to_contain_text("%gpupool request 0.5 --priority high")
+    assert page.cells().count() == 1, "an empty cell is used, none is added"
+
+    chip = page.notebook.get_by_role("button", name="GPU pool: no lease")
+    chip.press("Enter")
+    popover = page.page.get_by_role("dialog")
+    expect(popover).to_be_visible()
+    keyboard.press("Escape")
+    expect(popover).to_have_count(0)
+    expect(chip).to_be_focused()
+
+
+@pytest.mark.slow
+def test_a_section_that_was_folded_is_folded_after_a_reload(page: LabPage) -> None:
+    opened(page, 2, 3)
+    heading = page.panel.locator("[data-section=queue] h3 button")
+    heading.press("Enter")
+    expect(heading).to_have_attribute("aria-expanded", "false")
+    page.page.reload()
+    expect(heading).to_have_attribute("aria-expanded", "false")
+    heading.click()
+
+
+@pytest.mark.slow
+def test_a_tick_makes_no_new_listeners_and_no_new_nodes(page: LabPage) -> None:
+    channel = opened(page, 64, 200)
+    counts = page.page.context.new_cdp_session(page.page)
+    counts.send("Performance.enable")
+
+    def counted() -> dict[str, Any]:
+        counts.send("HeapProfiler.collectGarbage")
+        metrics = counts.send("Performance.getMetrics")["metrics"]
+        return {it["name"]: it["value"] for it in metrics}
+
+    def tick(first: int, last: int) -> None:
+        for number in range(first, last):
+            channel.say(made_up_pool(64, 200, tick=number))
+            expect(page.panel.locator(".jp-GPUPool-leases").first).to_be_visible()
+
+    tick(1, 60)
+    before = counted()
+    tick(60, 180)
+    after = counted()
+    assert after["JSEventListeners"] <= before["JSEventListeners"] + 20
+    assert after["Nodes"] <= before["Nodes"] * 1.1
+    assert after["JSHeapUsedSize"] <= before["JSHeapUsedSize"] * 1.25
