@@ -1,8 +1,8 @@
 """What the sidebar costs the page: a tick of 64 devices and 200 leases, the first paint, and what is loaded.
 
 A real JupyterLab in a real browser; the pool behind its live channel is made up. The browser's own counters
-say how long scripts ran (processor time). In the same run, as the peer: messages of the same size that the page
-takes and throws away, so that what is left is the sidebar's own work.
+say how long scripts ran (processor time). In the same run, as the peer: messages of the same size that the
+page takes and throws away, so that what is left is the sidebar's own work.
 """
 
 from __future__ import annotations
