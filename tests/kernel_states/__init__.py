@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 
 #: The modules with states.
-_KINDS = ("objects", "code", "memory", "things", "process", "mixed", "more")
+_KINDS = ("objects", "code", "memory", "things", "process", "mixed", "more", "further")
 
 
 @dataclass(frozen=True)

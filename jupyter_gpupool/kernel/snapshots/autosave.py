@@ -8,7 +8,6 @@ once, and tried again with the next cell; nothing is raised into somebody's cell
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import threading
 import time
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.kernel.notices import NoticeBoard, tell
 from jupyter_gpupool.kernel.snapshots import engine
+from jupyter_gpupool.kernel.snapshots.background import begin
 from jupyter_gpupool.kernel.snapshots.meter import Nowhere, metered
 from jupyter_gpupool.kernel.snapshots.policy import LONGEST_SECONDS, OFF, Before, Pacer, Policy
 
@@ -180,16 +180,8 @@ class Autosaver:
                     self._complain(error)
                 return
         self._pacer.saved(self._clock(), self._clock() - began)
-        self._writing = threading.Thread(
-            target=contextvars.Context().run,
-            args=(self._write, staged),
-            name="jupyter_gpupool autosave",
-            daemon=True,
-        )
-        try:
-            self._writing.start()
-        except RuntimeError:  # the interpreter ends, where no thread can be started
-            self._writing = None
+        self._writing = begin(lambda: self._write(staged), "autosave")
+        if self._writing is None:  # the interpreter ends
             self._write(staged)
 
     def _stage(self, cancel: Callable[[], bool]) -> Staged:

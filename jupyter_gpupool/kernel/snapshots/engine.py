@@ -6,12 +6,12 @@ place (notebook, kernel, owner) is put together here.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from jupyter_gpupool.kernel.snapshots.background import begin
 from jupyter_gpupool.kernel.snapshots.keys import keys
 from jupyter_gpupool.kernel.snapshots.settings import Settings
 from jupyter_gpupool.protocol import names
@@ -61,9 +61,7 @@ def get_ready() -> None:
 
 def get_ready_soon() -> None:
     """Import what saving and restoring need while nobody waits for it: in a thread."""
-    thread = threading.Thread(target=_get_ready_if_it_goes_on, name="jupyter_gpupool imports", daemon=True)
-    with contextlib.suppress(RuntimeError):  # the interpreter ends: nothing will be needed
-        thread.start()
+    begin(_get_ready_if_it_goes_on, "imports")
 
 
 def _get_ready_if_it_goes_on() -> None:

@@ -6,13 +6,13 @@ while somebody else writes to the store. What cannot be done now is owed, and do
 
 from __future__ import annotations
 
-import contextvars
 import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from jupyter_gpupool.core.errors import GPUPoolError
+from jupyter_gpupool.kernel.snapshots.background import begin
 from jupyter_gpupool.kernel.snapshots.keys import pool_is_near
 
 if TYPE_CHECKING:
@@ -70,12 +70,12 @@ class Keeper:
 
     def after_save(self) -> None:
         """Tell the pool, and tidy up, in a thread."""
-        _in_a_thread(self._after_save, "jupyter_gpupool keeper")
+        begin(self._after_save, "keeper")
 
     def tell_pool(self, *, wait_seconds: float = 0.0) -> None:
         """Tell the pool which snapshots there are, in a thread; wait for that so long at most."""
         if pool_is_near():
-            thread = _in_a_thread(self._tell, "jupyter_gpupool index")
+            thread = begin(self._tell, "index")
             if thread is not None:
                 thread.join(wait_seconds)
 
@@ -99,13 +99,3 @@ class Keeper:
                 index.tell(index.report(store.url, store.list(), leftovers.is_last))
             except (GPUPoolError, OSError):
                 return  # it is told with the next save
-
-
-def _in_a_thread(work: Callable[[], None], name: str) -> threading.Thread | None:
-    """Begin work in a thread that keeps no kernel from ending; None where none can be started any more."""
-    thread = threading.Thread(target=contextvars.Context().run, args=(work,), name=name, daemon=True)
-    try:
-        thread.start()
-    except RuntimeError:  # the interpreter ends: the next kernel does it
-        return None
-    return thread

@@ -36,7 +36,10 @@ def summary_of(value: Any) -> str:
         return lost.loss_of(value).reason
     if isinstance(value, FunctionType | ModuleType):
         return value.__name__
-    return _shaped(value, kind)
+    try:
+        return _shaped(value, kind)
+    except Exception:  # some tensors have no sizes, and say so like this
+        return ""
 
 
 def _counted(number: int, what: str) -> str:

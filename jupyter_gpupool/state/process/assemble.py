@@ -19,7 +19,10 @@ from jupyter_gpupool.state.process import (
     logs,
     modules,
     options,
+    patches,
+    registered,
     secrets,
+    shell,
     signals,
     whereabouts,
 )
@@ -54,5 +57,8 @@ def sections(
         conversions.SECTION,
         signals.SECTION,
         modules.section(namespace or {}),
+        registered.section(namespace or {}, memory),
     ]
-    return found if memory is None else [*found, history.section(memory)]
+    if memory is None:
+        return found
+    return [*found, patches.section(namespace or {}, memory), shell.section(memory), history.section(memory)]

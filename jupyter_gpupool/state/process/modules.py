@@ -91,7 +91,7 @@ def _of_user(namespace: dict[str, Any]) -> list[ModuleType]:
     ahead = _led_to(list(namespace.values()))
     while ahead and len(found) < MOST:
         module = ahead.pop()
-        if _is_users(module) and module.__name__ not in found:
+        if is_users_module(module) and module.__name__ not in found:
             found[module.__name__] = module
             ahead += _led_to(list(vars(module).values()))
     return [found[name] for name in sorted(found)]
@@ -107,7 +107,8 @@ def _led_to(values: Iterable[Any]) -> list[ModuleType]:
     return [it for it in (*values, *modules) if isinstance(it, ModuleType)]
 
 
-def _is_users(module: ModuleType) -> bool:
+def is_users_module(module: ModuleType) -> bool:
+    """Tell whether a module is a file of the user's own."""
     name, file = vars(module).get("__name__"), vars(module).get("__file__")
     if not isinstance(name, str):
         return False
