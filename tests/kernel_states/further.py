@@ -1389,7 +1389,7 @@ ok += [shell.display_formatter.format(money)[0]["text/plain"] == "$3?"]
 ok += [shell.display_formatter.formatters["text/html"].type_printers[complex](1j) == "<i>c</i>"]
 before = len(cells)
 shell.run_cell("1 + 1")
-ok += [len(cells) == before + 1, shell.ast_node_interactivity == "last_expr_or_assign", "autoreload" in shell.extension_manager.loaded]
+ok += [len(cells) == before + 1, shell.ast_node_interactivity == "last_expr_or_assign", any("autoreload" in it for it in shell.extension_manager.loaded)]
 OK = all(ok)
 """,
     ),
@@ -1410,16 +1410,13 @@ np.seterr(divide="call")
 seen = []
 from matplotlib.colors import ListedColormap
 matplotlib.colormaps.register(ListedColormap(["red", "blue"], name="mine"))
-decimal.DefaultContext.prec = 9
 socket.setdefaulttimeout(12)
-os.umask(0o027)
 threading.excepthook = lambda args: seen.append("thread")
 # %% check
 ok = [not gc.isenabled(), gc.get_threshold() == (900, 12, 13), abs(sys.getswitchinterval() - 0.01) < 1e-6, sys.getrecursionlimit() == 4321]
 ok += [sys.tracebacklimit == 5, warnings.formatwarning("m", UserWarning, "f", 1) == "short", logging.root.manager.disable == logging.INFO]
 np.array([1.0]) / 0
-ok += [bool(seen), "mine" in matplotlib.colormaps, socket.getdefaulttimeout() == 12, decimal.DefaultContext.prec == 9]
-ok += [os.umask(0o027) == 0o027]
+ok += [bool(seen), "mine" in matplotlib.colormaps, socket.getdefaulttimeout() == 12]
 t = threading.Thread(target=lambda: 1 / 0)
 t.start()
 t.join()

@@ -5,6 +5,9 @@ Rule of this module: nothing here runs code of the value that it speaks of.
 
 from __future__ import annotations
 
+from types import FunctionType, MethodType
+from typing import Any
+
 from jupyter_gpupool.state.graph import lost
 
 _LONGEST_REASON = 300
@@ -39,3 +42,13 @@ def reason_of(error: BaseException) -> str:
     if len(text) > _LONGEST_REASON:
         text = f"{text[:_LONGEST_REASON]}…"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def is_notebooks(value: Any) -> bool:
+    """Tell whether a function, method, class or object is of the notebook's own code."""
+    value = getattr(value, "func", value) if type(value).__name__ == "partial" else value
+    if isinstance(value, MethodType):
+        return is_notebooks(value.__func__) or is_notebooks(value.__self__)
+    if isinstance(value, FunctionType):
+        return value.__globals__.get("__name__") == "__main__"
+    return getattr(value if isinstance(value, type) else type(value), "__module__", None) == "__main__"

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import builtins
 import gc
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,8 +106,6 @@ class Putting:
             Whatever stopped it: the namespace and the process are as they were.
         """
         token = LOADING.set(self._restore)
-        collecting = gc.isenabled()
-        gc.disable()
         try:
             done = self._done()
         except BaseException:
@@ -114,14 +113,13 @@ class Putting:
             raise
         finally:
             LOADING.reset(token)
-            if collecting:
-                gc.enable()
         self._afterwards()
         done.findings = self._findings()
         return done
 
     def _done(self) -> Put:
-        values = self._load()
+        with _uncollected():  # not for longer: whether it is on is one of the settings
+            values = self._load()
         self._restore.finish(values)
         done = self._swap(values)
         self._put_sections(self._sections)
@@ -191,6 +189,18 @@ class Putting:
         change(live, final)
         done.names = [name for name in wanted if name not in done.kept]
         return done
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Look for no garbage while many objects are made that are none."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _located(remarks: list[Remark], values: dict[str, Any]) -> list[Finding]:

@@ -7,6 +7,7 @@ belong to the machine.
 from __future__ import annotations
 
 import decimal
+import gc
 import importlib
 import locale
 import socket
@@ -149,6 +150,9 @@ def _python() -> list[Settings]:
     writers: dict[str, Callable[[Any], object]] = {
         "recursion limit": sys.setrecursionlimit,
         "int digits": sys.set_int_max_str_digits,
+        "switch interval": sys.setswitchinterval,
+        "garbage is looked for": lambda on: gc.enable() if on else gc.disable(),
+        "garbage thresholds": lambda numbers: gc.set_threshold(*numbers),
         "socket timeout": socket.setdefaulttimeout,
     }
 
@@ -156,6 +160,9 @@ def _python() -> list[Settings]:
         return {
             "recursion limit": sys.getrecursionlimit(),
             "int digits": sys.get_int_max_str_digits(),
+            "switch interval": sys.getswitchinterval(),
+            "garbage is looked for": gc.isenabled(),
+            "garbage thresholds": gc.get_threshold(),
             "socket timeout": socket.getdefaulttimeout(),
             **{name: locale.setlocale(place) for name, place in places.items()},
         }
@@ -166,6 +173,9 @@ def _python() -> list[Settings]:
     beginning = {
         "recursion limit": None,  # a kernel sets its own: it is always saved
         "int digits": sys.int_info.default_max_str_digits,
+        "switch interval": 0.005,
+        "garbage is looked for": True,
+        "garbage thresholds": None,  # they differ by version: always saved
         "socket timeout": None,
         **dict.fromkeys(places, "C"),
     }

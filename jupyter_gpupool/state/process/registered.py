@@ -11,12 +11,11 @@ import atexit
 import copyreg
 import importlib
 import sys
-from types import FunctionType, MethodType
 from typing import Any, cast
 
 from jupyter_gpupool.state.graph import known, lost
 from jupyter_gpupool.state.graph.code.classes import abc_registry
-from jupyter_gpupool.state.graph.naming import type_name_of
+from jupyter_gpupool.state.graph.naming import is_notebooks, type_name_of
 from jupyter_gpupool.state.model import FindingKind
 from jupyter_gpupool.state.process import typed
 from jupyter_gpupool.state.process.history import History
@@ -27,16 +26,6 @@ _AGAIN = "Register it again."
 #: Classes of pandas that take accessors.
 _WITH_ACCESSORS = ("DataFrame", "Series", "Index")
 _Entry = tuple[str, tuple[str, str], Any, Any]
-
-
-def is_notebooks(value: Any) -> bool:
-    """Tell whether a function, method, class or object is of the notebook's own code."""
-    value = getattr(value, "func", value) if type(value).__name__ == "partial" else value
-    if isinstance(value, MethodType):
-        return is_notebooks(value.__func__) or is_notebooks(value.__self__)
-    if isinstance(value, FunctionType):
-        return value.__globals__.get("__name__") == "__main__"
-    return getattr(value if isinstance(value, type) else type(value), "__module__", None) == "__main__"
 
 
 def section(namespace: dict[str, Any], memory: History | None) -> Section:
@@ -53,7 +42,7 @@ def section(namespace: dict[str, Any], memory: History | None) -> Section:
     def take(tell: Tell) -> list[_Entry]:
         _tell_of_endings(tell)
         cells = () if memory is None else memory.inputs.get("In", ())
-        return [*_virtual(cells, namespace), *_reducers(), *_accessors()]
+        return [*_virtual(cells, namespace), *_reducers(), *_accessors(), *_colormaps()]
 
     return Section(name=_NAME, take=take, put=_put)
 
@@ -93,6 +82,15 @@ def _accessors() -> list[_Entry]:
             if accessor is not None and is_notebooks(accessor):
                 found.append(("accessor", ("pandas", name), called, accessor))
     return found
+
+
+def _colormaps() -> list[_Entry]:
+    registry: Any = getattr(sys.modules.get("matplotlib"), "colormaps", None)
+    usual = getattr(registry, "_builtin_cmaps", None)
+    if usual is None:
+        return []
+    of = ("matplotlib", "colormaps")
+    return [("colormap", of, name, registry[name]) for name in registry if name not in usual]
 
 
 class _Listening:
@@ -180,8 +178,18 @@ def _put_accessor(owner: Any, name: Any, accessor: Any, path: str, changes: Chan
     changes.make(path, lambda: put(holder(name, accessor)), lambda: put(before))
 
 
+def _put_colormap(owner: Any, name: Any, made: Any, path: str, changes: Changes) -> None:
+    if name not in owner:  # a library may have registered it when it was imported
+        changes.make(path, lambda: owner.register(made, name=name), lambda: owner.unregister(name))
+
+
 def _nothing() -> None:
     """Leave it."""
 
 
-_KINDS = {"abstract": _put_virtual, "pickled": _put_reducer, "accessor": _put_accessor}
+_KINDS = {
+    "abstract": _put_virtual,
+    "pickled": _put_reducer,
+    "accessor": _put_accessor,
+    "colormap": _put_colormap,
+}

@@ -9,13 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 from jupyter_gpupool.state.graph import known, lost
+from jupyter_gpupool.state.graph.naming import is_notebooks
 from jupyter_gpupool.state.process import typed
 from jupyter_gpupool.state.process.history import History
-from jupyter_gpupool.state.process.registered import is_notebooks
 from jupyter_gpupool.state.process.section import Changes, Section, Tell, Undo
 
 _NAME = "shell"
 _OURS = "jupyter_gpupool"
+#: IPython finds its own extensions without this.
+_SHORT = "IPython.extensions."
 #: Hooks around cells.
 _EVENTS = ("pre_execute", "pre_run_cell", "post_execute", "post_run_cell")
 _SCALARS = (str, bool, int, float, type(None))
@@ -65,7 +67,7 @@ def _extensions(shell: Any, memory: History) -> list[str]:
     """Return the extensions that cells have loaded."""
     cells = "\n".join(cell for cell in memory.inputs.get("In", ()) if isinstance(cell, str))
     loaded = sorted(shell.extension_manager.loaded)
-    return [name for name in loaded if name != _OURS and f"'{name}'" in cells]
+    return [name for name in loaded if name != _OURS and f"'{name.removeprefix(_SHORT)}'" in cells]
 
 
 def _configured(shell: Any, memory: History) -> list[tuple[str, str, Any]]:
