@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import array as arrays
 import ctypes
+from types import GetSetDescriptorType
 from typing import TYPE_CHECKING, Any
 
+from jupyter_gpupool.state.graph import lost
+from jupyter_gpupool.state.graph.code.functions import is_by_name
 from jupyter_gpupool.state.graph.loading import current
 from jupyter_gpupool.state.memory.pointers import buffer_address, bytes_at
 from jupyter_gpupool.state.memory.roots import INLINE_BYTES
@@ -19,6 +22,10 @@ if TYPE_CHECKING:
 
 #: Classes of ctypes' array and pointer types: they have no name that they could be found by.
 ARRAY_TYPE, POINTER_TYPE = type(ctypes.c_int * 1), type(ctypes.POINTER(ctypes.c_int))
+#: Classes of the types that a class statement makes.
+LAID_OUT_TYPES = (type(ctypes.Structure), type(ctypes.Union), type(ctypes.c_int))
+_FIELD: type = type(vars(type("_Sample", (ctypes.Structure,), {"_fields_": [("x", ctypes.c_int)]}))["x"])
+_MADE_AGAIN = frozenset({"__dict__", "__weakref__", "_b_base_", "_b_needsfree_", "_objects"})
 
 
 def reduce_memoryview(view: memoryview, capturing: Capturing) -> Reduced:
@@ -157,6 +164,36 @@ def reduce_pointer_type(kind: Any, capturing: Capturing) -> Reduced | None:
     """Take a type of pointers apart: to what; None for one of a class statement."""
     to = getattr(kind, "_type_", None)
     return (ctypes.POINTER, (to,)) if to is not None and ctypes.POINTER(to) is kind else None
+
+
+def reduce_laid_out_type(kind: Any, capturing: Capturing) -> Reduced | None:
+    """Take a structure or union of the notebook apart: its layout is set last, for it may speak of itself."""
+    if is_by_name(kind):
+        return None
+    held = {
+        name: item for name, item in vars(kind).items() if name not in _MADE_AGAIN and not _is_field(item)
+    }
+    basics = {name: held.pop(name) for name in ("__module__", "__qualname__", "__doc__") if name in held}
+    return make_laid_out_type, (kind.__name__, kind.__bases__, basics), held, None, None, fill_laid_out_type
+
+
+def _is_field(item: Any) -> bool:
+    return type(item) is _FIELD or isinstance(item, GetSetDescriptorType)
+
+
+def make_laid_out_type(name: str, bases: tuple[Any, ...], basics: dict[str, Any]) -> Any:
+    """Make a structure or union without a layout; a marker that is a class where its base is one."""
+    if lost.is_lost(bases[0]):
+        return current().lost_class(
+            name, f"it is derived from {lost.loss_of(bases[0]).type_name}, which is lost"
+        )
+    return type(bases[0])(name, bases, basics)
+
+
+def fill_laid_out_type(made: Any, held: dict[str, Any]) -> None:
+    """Give a structure or union what it holds, and then its layout."""
+    for name in sorted(held, key=lambda name: name == "_fields_"):
+        setattr(made, name, held[name])
 
 
 def make_array_type(of: Any, length: int) -> Any:

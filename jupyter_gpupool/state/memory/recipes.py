@@ -39,6 +39,7 @@ RECIPES: list[Recipe] = [
     recipe_for(arrays_of_array, buffers.reduce_array),
     recipe_for(buffers.ARRAY_TYPE, buffers.reduce_array_type),
     recipe_for(buffers.POINTER_TYPE, buffers.reduce_pointer_type),
+    *(recipe_for(kind, buffers.reduce_laid_out_type) for kind in buffers.LAID_OUT_TYPES),
     *(
         _recipe("_ctypes", name, buffers.reduce_ctypes)
         for name in ("Array", "Structure", "Union", "_SimpleCData")

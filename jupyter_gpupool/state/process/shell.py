@@ -10,9 +10,10 @@ from typing import Any
 
 from jupyter_gpupool.state.graph import known, lost
 from jupyter_gpupool.state.graph.naming import is_notebooks
+from jupyter_gpupool.state.model import FindingKind
 from jupyter_gpupool.state.process import typed
 from jupyter_gpupool.state.process.history import History
-from jupyter_gpupool.state.process.section import Changes, Section, Tell, Undo
+from jupyter_gpupool.state.process.section import Changes, Section, Tell, Undo, finding
 
 _NAME = "shell"
 _OURS = "jupyter_gpupool"
@@ -32,15 +33,15 @@ def section(memory: History) -> Section:
     memory : History
         The cells.
     """
-    return Section(name=_NAME, take=lambda tell: _take(memory), put=_put)
+    return Section(name=_NAME, take=lambda tell: _take(memory, tell), put=_put)
 
 
-def _take(memory: History) -> dict[str, Any]:
+def _take(memory: History, tell: Tell) -> dict[str, Any]:
     shell = known.shell()
     if shell is None:
         return {}
     return {
-        "extensions": _extensions(shell, memory),
+        "extensions": _extensions(shell, memory, tell),
         "magics": [
             (kind, name, made)
             for kind, table in shell.magics_manager.magics.items()
@@ -63,11 +64,16 @@ def _take(memory: History) -> dict[str, Any]:
     }
 
 
-def _extensions(shell: Any, memory: History) -> list[str]:
-    """Return the extensions that cells have loaded."""
+def _extensions(shell: Any, memory: History, tell: Tell) -> list[str]:
+    """Return the extensions that cells have loaded, and say that they will be new ones."""
     cells = "\n".join(cell for cell in memory.inputs.get("In", ()) if isinstance(cell, str))
     loaded = sorted(shell.extension_manager.loaded)
-    return [name for name in loaded if name != _OURS and f"'{name.removeprefix(_SHORT)}'" in cells]
+    found = [name for name in loaded if name != _OURS and f"'{name.removeprefix(_SHORT)}'" in cells]
+    for name in found:
+        reason = "it is loaded again, and does not know what it was told"
+        hint = f"Give its magics again that set it up, as in %{name.removeprefix(_SHORT)} …."
+        tell(finding(_NAME, FindingKind.REBUILT, f"%load_ext {name}", "extension", reason, hint))
+    return found
 
 
 def _configured(shell: Any, memory: History) -> list[tuple[str, str, Any]]:
