@@ -141,6 +141,7 @@ def restore(
     history: History | None = None,
     progress: Progress | None = None,
     cancel: Cancel | None = None,
+    damaged: Callable[[str], None] | None = None,
 ) -> Report:
     """Put a snapshot back into a namespace.
 
@@ -164,6 +165,9 @@ def restore(
         As for `capture`.
     progress, cancel : callable, optional
         As for `capture`.
+    damaged : callable, optional
+        Called by a thread with a sentence, if a file that something was mapped from turns out to be damaged:
+        it is compared with its hashes after a lazy restore. By default that is logged.
 
     Returns
     -------
@@ -181,7 +185,9 @@ def restore(
     wish = Wish(namespace=namespace, only=only, prefix=prefix)
     place = map_device if callable(map_device) or map_device is None else _mapped(map_device)
     ticker = Ticker(progress, cancel, "restore")
-    return put_back(snapshot, wish, ticker, place=place, lazy=lazy, trust=trust, history=history)
+    return put_back(
+        snapshot, wish, ticker, place=place, lazy=lazy, trust=trust, history=history, damaged=damaged
+    )
 
 
 def diff(first: Snapshot, second: Snapshot) -> Difference:

@@ -6,8 +6,9 @@ Rule of this module: whatever goes wrong is raised as `RestoreFailed`, and has c
 from __future__ import annotations
 
 import io
+import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from jupyter_gpupool.state.errors import RestoreFailed, StateError
@@ -23,7 +24,11 @@ from jupyter_gpupool.state.snapshot import Snapshot
 from jupyter_gpupool.state.ticking import Ticker
 
 if TYPE_CHECKING:
+    from jupyter_gpupool.state.memory.lazy import Mapped, Stretch
     from jupyter_gpupool.state.store.reader import Reader
+
+
+_log = logging.getLogger(__name__)
 
 
 def put_back(
@@ -35,6 +40,7 @@ def put_back(
     lazy: bool = False,
     trust: bool = False,
     history: History | None = None,
+    damaged: Callable[[str], None] | None = None,
 ) -> Report:
     """Put a snapshot back into a namespace."""
     begun = time.monotonic()
@@ -43,7 +49,10 @@ def put_back(
         details = reader.details()
         _check_names(wish.only, details, snapshot)
         parts = Parts(wish.namespace, history)
-        put = _put(reader, details, wish, ticker, _regions(reader, details, ticker, place, lazy), parts)
+        mapper = _mapper(reader) if lazy else None
+        put = _put(reader, details, wish, ticker, _regions(reader, details, ticker, place, mapper), parts)
+    if mapper is not None and mapper.stretches:
+        _check_later(mapper.stretches, snapshot.name or snapshot.id, damaged or _log.error)
     findings = _of(reader.manifest.findings, wish.only) + put.findings
     return Report(
         action="restore",
@@ -99,7 +108,11 @@ def _put(reader: Reader, details: Details, wish: Wish, ticker: Ticker, regions: 
 
 
 def _regions(
-    reader: Reader, details: Details, ticker: Ticker, place: Callable[[str], str] | None, lazy: bool
+    reader: Reader,
+    details: Details,
+    ticker: Ticker,
+    place: Callable[[str], str] | None,
+    mapper: Mapped | None,
 ) -> Regions:
     """Return the memory of a snapshot; some of it mapped from the store where that is asked for."""
     ticker.total_bytes = sum(root.nbytes for root in details.roots) + sum(s.nbytes for s in details.stream)
@@ -108,12 +121,22 @@ def _regions(
         reader.read_into(chunks, target, cancel=ticker.cancel)
         ticker.add(len(target))
 
-    mapper = None
-    if lazy:
-        from jupyter_gpupool.state.memory.lazy import Mapped
-
-        mapper = Mapped(reader.places)
     return Regions(details, read, place=place, mapper=mapper)
+
+
+def _mapper(reader: Reader) -> Mapped:
+    """Return what maps memory from files of the store."""
+    from jupyter_gpupool.state.memory.lazy import Mapped
+
+    return Mapped(reader.places)
+
+
+def _check_later(stretches: Sequence[Stretch], name: str, say: Callable[[str], None]) -> None:
+    """Compare with its hashes, in a thread, what was mapped."""
+    from jupyter_gpupool.state.background import begin
+    from jupyter_gpupool.state.store.rechecking import Rechecker
+
+    begin(Rechecker(stretches, name, say).run, "checking")
 
 
 def _check_names(only: Collection[str] | None, details: Details, snapshot: Snapshot) -> None:

@@ -55,6 +55,8 @@ class _Loading:
     notes: list[tuple[FindingKind, str]] = field(default_factory=list)
     work: list[Callable[[], None]] = field(default_factory=list)
 
+    variable = ""
+
     def lost(self, type_name: str, reason: str, hint: str = "") -> Any:
         self.losses.append(Gone(type_name, reason, hint))
         return self.losses[-1]

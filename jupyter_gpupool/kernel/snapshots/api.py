@@ -159,12 +159,9 @@ def rerun(name: str) -> None:
 def collect() -> Freed:
     """Let old automatic snapshots go, and give back what no snapshot needs any more."""
     session, began = this_session(), time.perf_counter()
-    gone = session.store.retain(session.retention())
-    done = session.store.gc()
-    if gone:
-        session.keeper.tell_pool()
+    done, gone = session.keeper.collect()
     seconds = time.perf_counter() - began
-    return Freed(freed_bytes=done.freed_bytes, forgotten=len(gone), seconds=seconds, reason=done.reason)
+    return Freed(freed_bytes=done.freed_bytes, forgotten=gone, seconds=seconds, reason=done.reason)
 
 
 def autosave(*words: str) -> Policy:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.kernel.notices import NoticeBoard, tell
 from jupyter_gpupool.kernel.snapshots import engine
-from jupyter_gpupool.kernel.snapshots.background import begin
 from jupyter_gpupool.kernel.snapshots.meter import Nowhere, metered
 from jupyter_gpupool.kernel.snapshots.policy import LONGEST_SECONDS, OFF, Before, Pacer, Policy
+from jupyter_gpupool.state.background import begin
 
 if TYPE_CHECKING:
     from jupyter_gpupool.kernel.snapshots.session import Session
@@ -199,9 +199,7 @@ class Autosaver:
             self.last = snapshot.manifest
             self._failing = ""
             self._session.after_save(snapshot.manifest)
-            self._session.keeper.tell_pool()
-            if self._session.keeper.tidy():
-                self._session.keeper.tell_pool()
+            self._session.keeper.after_save_here()
         except Exception as error:  # whatever it is: no traceback of ours in somebody's notebook
             self._complain(error)
 

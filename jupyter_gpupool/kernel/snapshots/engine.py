@@ -11,12 +11,12 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from jupyter_gpupool.kernel.snapshots.background import begin
 from jupyter_gpupool.kernel.snapshots.keys import keys
 from jupyter_gpupool.kernel.snapshots.settings import Settings
 from jupyter_gpupool.protocol import names
 from jupyter_gpupool.protocol.paths import is_local
 from jupyter_gpupool.protocol.tokens import read_claim
+from jupyter_gpupool.state.background import begin
 
 if TYPE_CHECKING:
     from jupyter_gpupool.state.looking import Difference, Inspection

@@ -9,14 +9,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from jupyter_gpupool.core.errors import GPUPoolError
-from jupyter_gpupool.kernel.snapshots.background import begin
 from jupyter_gpupool.kernel.snapshots.keys import pool_is_near
+from jupyter_gpupool.state.background import begin
 
 if TYPE_CHECKING:
     from jupyter_gpupool.kernel.snapshots.session import Session
+    from jupyter_gpupool.state.store.collecting import Collected
 
 #: After the start of a kernel bytes are given back no sooner than this, seconds.
 FIRST_SECONDS = 60.0
@@ -59,18 +61,64 @@ class Keeper:
             If the store cannot be used.
         """
         with self._tidying:
+            gone = self._let_go()
+            self._give_back()
+            return gone
+
+    def _let_go(self) -> bool:
+        gone = self._session.store.retain(self._session.retention())
+        self._owed = self._owed or bool(gone)
+        return bool(gone)
+
+    def _give_back(self) -> None:
+        if self._owed and self._clock() >= self._due_at:
+            self._collected(self._session.store.gc(wait_seconds=0.0))
+
+    def _collected(self, done: Collected) -> None:
+        """Note what a collection has done: nothing is owed, or it is tried again sooner."""
+        self._owed = bool(done.reason)
+        self._due_at = self._clock() + (FIRST_SECONDS if self._owed else COLLECT_SECONDS)
+
+    def collect(self) -> tuple[Collected, int]:
+        """Let old automatic snapshots go, and give back now what nobody needs.
+
+        Returns
+        -------
+        (Collected, int)
+            What was given back, and how many snapshots went.
+
+        Raises
+        ------
+        GPUPoolError, OSError
+            If the store cannot be used.
+        """
+        with self._tidying:
             store = self._session.store
             gone = store.retain(self._session.retention())
-            self._owed = self._owed or bool(gone)
-            if self._owed and self._clock() >= self._due_at:
-                done = store.gc(wait_seconds=0.0)
-                self._owed = bool(done.reason)
-                self._due_at = self._clock() + (FIRST_SECONDS if self._owed else COLLECT_SECONDS)
-            return bool(gone)
+            done = store.gc()
+            self._collected(done)
+        if gone:
+            self.tell_pool()
+        return done, len(gone)
 
     def after_save(self) -> None:
-        """Tell the pool, and tidy up, in a thread."""
+        """Tidy up and tell the pool, in a thread."""
         begin(self._after_save, "keeper")
+
+    def after_save_here(self) -> None:
+        """Tidy up, and tell the pool once what there is; called by the thread that saved.
+
+        Raises
+        ------
+        GPUPoolError, OSError
+            If the store cannot be used.
+        """
+        with self._tidying:
+            try:
+                self._let_go()
+            finally:
+                self._tell()  # before bytes are given back, which may take a while
+            self._give_back()
 
     def tell_pool(self, *, wait_seconds: float = 0.0) -> None:
         """Tell the pool which snapshots there are, in a thread; wait for that so long at most."""
@@ -80,13 +128,8 @@ class Keeper:
                 thread.join(wait_seconds)
 
     def _after_save(self) -> None:
-        self._tell()
-        try:
-            gone = self.tidy()
-        except (GPUPoolError, OSError):
-            return  # whatever it is, the next save meets it too, and says so
-        if gone:
-            self._tell()
+        with suppress(GPUPoolError, OSError):  # whatever it is, the next save meets it too, and says so
+            self.after_save_here()
 
     def _tell(self) -> None:
         from jupyter_gpupool.kernel.snapshots import index, leftovers

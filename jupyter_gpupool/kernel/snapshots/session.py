@@ -255,10 +255,20 @@ class Session:
                 history=history(self.shell),
                 progress=meter.progress,
                 cancel=meter.cancel,
+                damaged=self.say_with_next_cell,
             )
         self.offered = ""
         self.keeper.tell_pool()  # what was left behind has been taken up
         return Restored(manifest=snapshot.manifest, report=report)
+
+    def say_with_next_cell(self, sentence: str) -> None:
+        """Say something with the next cell; in a script at once. Any thread may call it."""
+        from jupyter_gpupool.kernel.notices import NoticeBoard
+
+        board = NoticeBoard(self.shell)
+        board.open()
+        board.say(sentence)
+        board.close()
 
     def latest(self) -> Manifest:
         """Return the snapshot that is meant without a name: what was offered, or this notebook's latest.

@@ -23,6 +23,8 @@ class Loading(Protocol):
     """The live namespace, which becomes the restored one: only for globals of functions."""
     regions: Regions
     """Memory that arrays and tensors look at, made again."""
+    variable: str
+    """The variable that is made now."""
 
     def lost(self, type_name: str, reason: str, hint: str = "") -> Any:
         """Return a marker in place of a value that cannot be made again, and report it."""
@@ -49,3 +51,9 @@ LOADING: ContextVar[Loading] = ContextVar("loading")
 def current() -> Loading:
     """Return the restore that is going on."""
     return LOADING.get()
+
+
+def being_made() -> str:
+    """Return the variable that is made now; empty outside of a restore."""
+    found = LOADING.get(None)
+    return "" if found is None else found.variable

@@ -11,8 +11,11 @@ import mmap
 import os
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
+
+from jupyter_gpupool.state.graph.loading import being_made
 
 if TYPE_CHECKING:
     from jupyter_gpupool.state.model import Root
@@ -51,6 +54,10 @@ class Place(Protocol):
     def nbytes(self) -> int:
         """Its length."""
 
+    @property
+    def chunks(self) -> tuple[tuple[bytes, int], ...]:
+        """Ids and lengths of what lies in it, one after the other."""
+
 
 class _Locked:
     """An open file that nobody may take bytes from."""
@@ -61,6 +68,30 @@ class _Locked:
         self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         weakref.finalize(self, os.close, self.fd).atexit = False
         fcntl.flock(self.fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Memory that was mapped.
+
+    Attributes
+    ----------
+    variable : str
+        The first that asked for it.
+    places : sequence of Place
+        Where it was mapped from.
+    memory : weak reference
+        The memory, for as long as anything looks at it.
+    """
+
+    variable: str
+    places: Sequence[Place]
+    memory: weakref.ref[Any]
+
+    def files(self) -> Sequence[_Locked] | None:
+        """Return the file of each place; None when nobody has the memory any more."""
+        found = self.memory()
+        return None if found is None else found.files
 
 
 class Mapped:
@@ -75,6 +106,8 @@ class Mapped:
     def __init__(self, places: Callable[[Sequence[bytes]], Sequence[Place] | None]) -> None:
         self._places = places
         self._files: dict[str, _Locked] = {}
+        #: What was mapped, and not compared with its hashes.
+        self.stretches: list[Stretch] = []
 
     def map(self, root: Root) -> memoryview | None:
         """Map a root, private to this process and writable; None where it has to be read."""
@@ -88,10 +121,14 @@ class Mapped:
                 files = [self._file(place.path) for place in places]
                 held, places = places, self._places(root.chunks)
                 if held == places:  # nothing was moved before the files were held
-                    return _put_together(places, files, root.nbytes)
+                    return self._noted(places, _put_together(places, files, root.nbytes))
         except OSError:
             return None
         return None
+
+    def _noted(self, places: Sequence[Place], whole: Any) -> memoryview:
+        self.stretches.append(Stretch(being_made(), places, weakref.ref(whole)))
+        return memoryview(whole).cast("B")
 
     def _file(self, path: str) -> _Locked:
         if path not in self._files:
@@ -99,7 +136,7 @@ class Mapped:
         return self._files[path]
 
 
-def _put_together(places: Sequence[Place], files: Sequence[_Locked], nbytes: int) -> memoryview:
+def _put_together(places: Sequence[Place], files: Sequence[_Locked], nbytes: int) -> Any:
     """Map places one behind the other."""
     length = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
     start = _map(None, length, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE, -1, 0)
@@ -110,7 +147,7 @@ def _put_together(places: Sequence[Place], files: Sequence[_Locked], nbytes: int
     for place, file in zip(places, files, strict=True):
         _map(at, place.nbytes, mmap.MAP_PRIVATE | _FIXED | _NO_RESERVE, file.fd, place.offset)
         at += place.nbytes
-    return memoryview(whole).cast("B")
+    return whole
 
 
 def _map(at: int | None, nbytes: int, flags: int, fd: int, offset: int) -> int:

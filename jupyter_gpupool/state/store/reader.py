@@ -39,11 +39,14 @@ class Place(NamedTuple):
         Where it begins: on a page.
     nbytes : int
         Its length.
+    chunks : tuple of (bytes, int)
+        Ids and lengths of the chunks that lie in it, one after the other.
     """
 
     path: str
     offset: int
     nbytes: int
+    chunks: tuple[tuple[bytes, int], ...] = ()
 
 
 class Reader:
@@ -127,18 +130,20 @@ class Reader:
         """Return where chunks can be mapped from, as few stretches in their order; None where they cannot be.
 
         They can where they lie raw and on pages in files of this machine. What is mapped is not compared with
-        its hash: `check` does that, and reads it all. Who maps a file holds a shared `flock` on it, or its
+        its hash: `rechecking` does that later. Who maps a file holds a shared `flock` on it, or its
         chunks may be taken from under the map when the snapshot is forgotten; he asks again once he holds it.
         """
         self._shelf.refresh()
         found: list[Place] = []
         for chunk in chunks:
-            place = self._mappable(self._place(chunk))
+            place = self._mappable(chunk, self._place(chunk))
             if place is None or (found and found[-1].nbytes % PAGE_BYTES):
                 return None
             last = found[-1] if found else None
             if last and last.path == place.path and last.offset + last.nbytes == place.offset:
-                found[-1] = last._replace(nbytes=last.nbytes + place.nbytes)
+                found[-1] = last._replace(
+                    nbytes=last.nbytes + place.nbytes, chunks=(*last.chunks, *place.chunks)
+                )
             else:
                 found.append(place)
         return found
@@ -190,11 +195,11 @@ class Reader:
                 future.result()
         return True
 
-    def _mappable(self, place: Location) -> Place | None:
+    def _mappable(self, chunk: bytes, place: Location) -> Place | None:
         path = self._shelf.files.local_path(pack_path(place.pack))
         if path is None or place.codec != Codec.RAW or place.offset % PAGE_BYTES:
             return None
-        return Place(path, place.offset, place.nbytes)
+        return Place(path, place.offset, place.nbytes, ((chunk, place.nbytes),))
 
     def _place(self, chunk: bytes) -> Location:
         place = self._shelf.index.get(chunk)

@@ -91,6 +91,20 @@ def test_what_was_forgotten_by_hand_is_given_back_too(open_store: Callable[[], S
     assert kernel.used() < BLOB
 
 
+def test_nothing_is_owed_after_everything_was_given_back_by_hand(open_store: Callable[[], Store]) -> None:
+    kernel = Kernel(open_store(), keep=1)
+    kernel.save(1)
+    kernel.save(2)
+    done, gone = kernel.keeper.collect()
+    assert (gone, done.reason) == (1, "")
+    assert kernel.used() < 2 * BLOB
+    kernel.save(3)
+    kernel.store.forget(kernel.store.list()[0].id)
+    kernel.now = FIRST_SECONDS + COLLECT_SECONDS
+    assert not kernel.keeper.tidy()
+    assert kernel.used() > 2 * BLOB  # nobody said that there was anything to look for
+
+
 def test_kernels_that_save_and_tidy_at_once_keep_what_each_of_them_keeps(
     open_store: Callable[[], Store],
 ) -> None:

@@ -22,6 +22,7 @@ class Place(NamedTuple):
     path: str
     offset: int
     nbytes: int
+    chunks: tuple[tuple[bytes, int], ...] = ()
 
 
 class Pack:

@@ -1,4 +1,4 @@
-"""Work that nobody waits for: a thread that keeps no kernel from ending.
+"""Work that nobody waits for: a thread that keeps no process from ending.
 
 Rule of this module: a thread that comes too late, because the interpreter ends, is not started, and that is
 no error.
