@@ -74,7 +74,8 @@ class GPUPoolExtension(ExtensionApp):
     autosave = Unicode(
         "",
         help="""When kernels save their state by themselves, as `%gpupool autosave` takes it: "every 10m",
-        "before shutdown", "off". Empty: before a lease is taken back only. A notebook can say otherwise.""",
+        "before shutdown", "off". Empty: every 10m, before shutdown and before a lease is taken back, in
+        kernels that have used the pool or snapshots. A notebook can say otherwise.""",
     ).tag(config=True)
 
     store = Unicode(

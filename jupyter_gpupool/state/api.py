@@ -102,6 +102,7 @@ def stage(
     history: History | None = None,
     progress: Progress | None = None,
     cancel: Cancel | None = None,
+    most_bytes: int | None = None,
 ) -> Staged:
     """Take a namespace, and write it later: what is new is copied, so that the kernel may go on.
 
@@ -111,6 +112,8 @@ def stage(
         As for `capture`.
     progress, cancel
         As for `capture`.
+    most_bytes : int, optional
+        So many new bytes may be written; what needs more is refused as `StoreFull`.
 
     Returns
     -------
@@ -126,7 +129,8 @@ def stage(
 
     job = Job(namespace, sections=sections, history=history)
     label = _label(name, note, notebook, kernel, hostname, automatic)
-    return job.stage(store or _own_store(), label, Ticker(progress, cancel, "checkpoint"))
+    ticker = Ticker(progress, cancel, "checkpoint")
+    return job.stage(store or _own_store(), label, ticker, most_bytes=most_bytes)
 
 
 def restore(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from jupyter_gpupool.state.errors import CaptureFailed
@@ -93,11 +92,14 @@ class Job:
 
     def save(self, store: Store, label: Callable[..., Label], ticker: Ticker) -> Snapshot:
         """Save it."""
-        return self._steadily(lambda: self._staged(store, label, ticker, copies=False)).write()
+        return self._steadily(lambda: self._staged(store, label, ticker)).write()
 
-    def stage(self, store: Store, label: Callable[..., Label], ticker: Ticker) -> Staged:
+    def stage(
+        self, store: Store, label: Callable[..., Label], ticker: Ticker, *, most_bytes: int | None = None
+    ) -> Staged:
         """Take it, with copies of what is new, to be written later."""
-        return self._steadily(lambda: self._staged(store, label, ticker, copies=True))
+        how = {"copies": True, "queue_bytes": _STAGED_BYTES, "most_bytes": most_bytes}
+        return self._steadily(lambda: self._staged(store, label, ticker, **how))
 
     def _steadily(self, work: Callable[[], Staged]) -> Staged:
         """Do something again while threads of the user change the namespace meanwhile."""
@@ -110,11 +112,9 @@ class Job:
                 if not left or not threads.users_threads():
                     raise
 
-    def _staged(self, store: Store, label: Callable[..., Label], ticker: Ticker, *, copies: bool) -> Staged:
+    def _staged(self, store: Store, label: Callable[..., Label], ticker: Ticker, **how: Any) -> Staged:
         busy = bool(threads.users_threads())
-        options = WriteOptions(watch=busy, copies=copies, progress=ticker.reached, cancel=ticker.cancel)
-        if copies:
-            options = replace(options, queue_bytes=_STAGED_BYTES)
+        options = WriteOptions(watch=busy, progress=ticker.reached, cancel=ticker.cancel, **how)
         writer = store.begin(options)
         try:
             taken, details = self.graph(writer, ticker)
@@ -124,7 +124,7 @@ class Job:
                     "The namespace could not be saved: threads changed its arrays meanwhile.",
                     hint="Let the threads rest while the checkpoint is taken, and take it again.",
                 )
-            kept = None if copies else taken.roots
+            kept = None if options.copies else taken.roots
             return Staged(store, writer, details, self.label(taken, details, label), kept)
         except BaseException:
             writer.abort()

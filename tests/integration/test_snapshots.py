@@ -178,17 +178,37 @@ def test_after_a_death_the_next_kernel_offers_what_was_saved(
 
 @pytest.mark.slow
 @pytest.mark.beside
-def test_a_kernel_that_was_shut_down_leaves_nothing_to_offer(
+def test_a_kernel_that_was_shut_down_and_does_not_save_by_itself_leaves_nothing_to_offer(
     world: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with notebook(world) as first:
-        first.ok("epochs = 8\n%gpupool checkpoint on-purpose")
+        first.ok("epochs = 8\n%gpupool checkpoint on-purpose\n%gpupool autosave off")
         assert left(world, monkeypatch) is not None
         first.client.stop_channels()
         first.manager.shutdown_kernel(now=False)
     assert left(world, monkeypatch) is None
     with notebook(world) as second:
         assert "brings back" not in second.first.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.beside
+def test_a_kernel_saves_by_itself_once_it_has_used_snapshots_and_not_before(world: dict[str, str]) -> None:
+    ours = "[it for it in get_ipython().events.callbacks['post_run_cell'] if 'gpupool' in str(it)]"
+    with notebook(world) as first:
+        assert first.ok(ours).result == "[]"
+        shown = first.ok("%gpupool autosave").result
+        assert "every 10 min, before shutdown, before preemption" in shown
+        assert "It begins with the first lease, checkpoint or restore here." in shown
+        first.ok("kept = 1\n%gpupool checkpoint mine")
+        assert "begins" not in first.ok("%gpupool autosave").result
+        first.ok("kept = 2")
+        first.client.stop_channels()
+        first.manager.shutdown_kernel(now=False)
+    with notebook(world) as second:
+        assert "`%gpupool restore auto_" in second.first.stderr
+        second.ok("%gpupool restore")
+        assert second.ok("kept").result == "2"
 
 
 def automatic(kernel: Notebook) -> list[str]:
@@ -256,7 +276,8 @@ def test_in_a_plain_terminal_a_state_is_saved_when_it_ends_and_restored_in_the_n
         )
         return done.stdout + done.stderr
 
-    assert "Autosave: before shutdown" in type_in("kept = 6", "%gpupool autosave before shutdown")
+    said = type_in("kept = 6", "%gpupool autosave off, before shutdown")
+    assert "Autosave: before shutdown" in said
     shown = type_in("%gpupool restore", "kept * 7")
     assert "Restored “auto_" in shown
     assert ": 42" in shown

@@ -747,7 +747,7 @@ ok += [ready == ("a",)]
 sorter.done("a")
 ok += [sorter.get_ready() == ("b",)]
 OK = all(ok)
-# %% if reported: walk, ordered_view
+# %% if reported: walk, ordered_view, keys, items
 OK = ring.maxlen == 3 and list(order) == ["a", "c", "b"] and deep["x"]["q"]["r"] == {}
 """,
     ),

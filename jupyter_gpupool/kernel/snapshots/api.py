@@ -164,6 +164,11 @@ def collect() -> Freed:
     return Freed(freed_bytes=done.freed_bytes, forgotten=gone, seconds=seconds, reason=done.reason)
 
 
+def saves_by_itself() -> bool:
+    """Tell whether this kernel is saved by itself now: by default not before it uses pool or snapshots."""
+    return this_session().follows
+
+
 def autosave(*words: str) -> Policy:
     """Say when this process's state is saved by itself; without words, return how it is set.
 
@@ -185,5 +190,6 @@ def autosave(*words: str) -> Policy:
             hint="Call gpupool.checkpoint() where it matters.",
         )
     if words:
+        session.chosen = True
         session.follow(parse(words, session.policy))
     return session.policy

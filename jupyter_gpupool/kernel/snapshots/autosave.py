@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.kernel.notices import NoticeBoard, tell
-from jupyter_gpupool.kernel.snapshots import engine
+from jupyter_gpupool.kernel.snapshots import engine, firsts, words
 from jupyter_gpupool.kernel.snapshots.meter import Nowhere, metered
 from jupyter_gpupool.kernel.snapshots.policy import LONGEST_SECONDS, OFF, Before, Pacer, Policy
 from jupyter_gpupool.state.background import begin
@@ -106,8 +106,7 @@ class Autosaver:
         self._running = False
         self._loop = _running_loop() or self._loop
         if not self._ready:
-            # when the interpreter ends, it is too late to import it
-            (engine.get_ready if Before.SHUTDOWN in self.policy.before else engine.get_ready_soon)()
+            engine.get_ready_soon()
             self._ready = True
         if self._by_hand:
             self._by_hand = False
@@ -177,7 +176,7 @@ class Autosaver:
                     self._pacer.cut(now, now - began)
                 else:
                     self._pacer.failed(now, now - began)
-                    self._complain(error)
+                    self._failed(error)
                 return
         self._pacer.saved(self._clock(), self._clock() - began)
         self._writing = begin(lambda: self._write(staged), "autosave")
@@ -189,6 +188,7 @@ class Autosaver:
             self._session.namespace,
             name=time.strftime("auto_%Y-%m-%d_%H-%M-%S"),
             cancel=cancel,
+            most_bytes=self._session.room_bytes(),
             **self._session.about(automatic=True),
         )
 
@@ -200,8 +200,20 @@ class Autosaver:
             self._failing = ""
             self._session.after_save(snapshot.manifest)
             self._session.keeper.after_save_here()
+            self._explain(snapshot.manifest)
         except Exception as error:  # whatever it is: no traceback of ours in somebody's notebook
-            self._complain(error)
+            self._failed(error)
+
+    def _failed(self, error: Exception) -> None:
+        """Say that saving failed; where there was no room, let old ones go for the next try."""
+        self._complain(error)
+        if type(error).__name__ == "StoreFull":
+            begin(self._session.keeper.make_room, "keeper")
+
+    def _explain(self, manifest: Manifest) -> None:
+        """Say, the first time that it happens to somebody who did not ask for it, how to end it."""
+        if not self._session.chosen and firsts.first_time("autosave"):
+            self._say_with_a_cell(words.first_autosave(manifest, self.policy, self._session.store.url))
 
     def _say_with_a_cell(self, sentence: str) -> None:
         """Say it in the cell that runs, or with the next one."""

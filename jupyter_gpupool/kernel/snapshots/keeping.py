@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jupyter_gpupool.core.errors import GPUPoolError
@@ -100,6 +101,15 @@ class Keeper:
         if gone:
             self.tell_pool()
         return done, len(gone)
+
+    def make_room(self) -> None:
+        """Let go of all automatic snapshots but the newest of each notebook, and give back what they held."""
+        with self._tidying, suppress(GPUPoolError, OSError):  # the next save meets it again, and says so
+            store = self._session.store
+            rule = replace(self._session.retention(), count=1)
+            if store.retain(rule):
+                self._collected(store.gc(wait_seconds=0.0))
+                self._tell()
 
     def after_save(self) -> None:
         """Tidy up and tell the pool, in a thread."""

@@ -69,7 +69,9 @@ def _rerun(arguments: Namespace) -> None:
 
 def _autosave(arguments: Namespace) -> None:
     policy = api.autosave(*arguments.words)
-    display(sentence(f"Autosave: {policy}."))
+    later = not policy.off and not api.saves_by_itself()
+    begins = " It begins with the first lease, checkpoint or restore here." if later else ""
+    display(sentence(f"Autosave: {policy}.{begins}"))
 
 
 #: Handlers by command.

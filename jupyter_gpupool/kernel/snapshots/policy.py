@@ -76,8 +76,8 @@ class Policy:
         return f"{when}; at most {self.share * 100:g} % of the kernel's time" if when else "off"
 
 
-#: Nothing is saved by itself but what would be lost without anybody's doing.
-DEFAULT = Policy(before=frozenset({Before.PREEMPTION}))
+#: What holds without anybody's word, in kernels that have used the pool or snapshots.
+DEFAULT = Policy(every_seconds=600.0, before=frozenset(Before))
 OFF = Policy()
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from jupyter_gpupool.core.errors import InvalidValue
@@ -18,10 +17,12 @@ from jupyter_gpupool.kernel.shell import running_shell
 from jupyter_gpupool.kernel.snapshots import engine
 from jupyter_gpupool.kernel.snapshots.keeping import Keeper
 from jupyter_gpupool.kernel.snapshots.keys import pool_is_near
+from jupyter_gpupool.kernel.snapshots.lookup import known_variables
 from jupyter_gpupool.kernel.snapshots.memory import history
 from jupyter_gpupool.kernel.snapshots.meter import metered
 from jupyter_gpupool.kernel.snapshots.policy import Before, Policy
 from jupyter_gpupool.kernel.snapshots.results import Restored, Saved
+from jupyter_gpupool.kernel.snapshots.room import room_bytes
 from jupyter_gpupool.kernel.snapshots.settings import Settings, read
 from jupyter_gpupool.kernel.snapshots.where import Where, where
 
@@ -57,6 +58,8 @@ class Session:
         self._autosaver: Autosaver | None = None
         self._farewell: Farewell | None = None
         self.keeper = Keeper(self)
+        #: Whether somebody has said when to save by itself.
+        self.chosen = settings.chosen
         #: Id of the snapshot that a kernel before this one left behind, once that was said.
         self.offered = ""
         #: Id of the newest snapshot of this kernel.
@@ -123,6 +126,20 @@ class Session:
         elif self._farewell is not None:
             self._farewell.leave_signal()
 
+    def follow_from_now_on(self) -> None:
+        """Save by itself from now on, because this kernel uses snapshots; nothing where that is decided."""
+        if self.shell is not None and self._autosaver is None:
+            self.follow(self.settings.policy)
+
+    @property
+    def follows(self) -> bool:
+        """Whether anything is saved by itself now."""
+        return self._autosaver is not None and not self._autosaver.policy.off
+
+    def room_bytes(self) -> int | None:
+        """Return how much an automatic snapshot may write; None where nothing limits that."""
+        return room_bytes(self.store.folder, self.settings.leave_free)
+
     @property
     def farewell(self) -> Farewell:
         """What notices the end of this process."""
@@ -165,7 +182,7 @@ class Session:
         """
         if only is not None and skip is not None:
             raise InvalidValue("Both --only and --except were given.", hint="Give one of them.")
-        self._known_variables([*(only or []), *(skip or [])])
+        known_variables(self.namespace, [*(only or []), *(skip or [])])
         with metered("Saving") as meter:
             snapshot = engine.capture(
                 self.namespace,
@@ -184,6 +201,7 @@ class Session:
                 self._autosaver.saved_by_hand()
         self.after_save(snapshot.manifest, whole=whole)
         self.keeper.after_save()
+        self.follow_from_now_on()
         return Saved(manifest=snapshot.manifest)
 
     def after_save(self, manifest: Manifest, *, whole: bool = True) -> None:
@@ -207,16 +225,6 @@ class Session:
                     started=leftovers.started(self.pid),
                 ),
             )
-
-    def _known_variables(self, names: Sequence[str]) -> None:
-        """Refuse names that are no variables here."""
-        unknown = [name for name in names if name not in self.namespace]
-        if unknown:
-            import difflib
-
-            near = difflib.get_close_matches(unknown[0], list(self.namespace), n=2)
-            hint = f"Did you mean {' or '.join(near)}?" if near else "Names are written as a,b."
-            raise InvalidValue(f"There is no variable “{unknown[0]}” here.", hint=hint)
 
     # --- restoring ---
 
@@ -259,6 +267,7 @@ class Session:
             )
         self.offered = ""
         self.keeper.tell_pool()  # what was left behind has been taken up
+        self.follow_from_now_on()
         return Restored(manifest=snapshot.manifest, report=report)
 
     def say_with_next_cell(self, sentence: str) -> None:

@@ -25,7 +25,9 @@ class GPUPoolSnapshots(Configurable):
     autosave = Unicode(
         "",
         help="""When the state is saved by itself, as `%gpupool autosave` takes it: "every 10m, after 30s",
-        "before shutdown", "off". Empty: $JUPYTER_GPUPOOL_AUTOSAVE, else before preemption only.""",
+        "before shutdown", "off". What is not named is as it is without it; "off, before preemption" begins
+        from nothing. Empty: $JUPYTER_GPUPOOL_AUTOSAVE; else every 10m, before shutdown and before preemption,
+        in kernels that had a lease, a checkpoint or a restore, and in no others.""",
     ).tag(config=True)
 
     store = Unicode(
@@ -40,6 +42,14 @@ class GPUPoolSnapshots(Configurable):
 
     keep_days = Float(
         14.0, min=0.0, help="How old automatic snapshots may become, days; the newest one is always kept."
+    ).tag(config=True)
+
+    leave_free = Float(
+        0.1,
+        min=0.0,
+        max=0.9,
+        help="""The part of the store's disk that automatic snapshots leave free: 0.1 is a tenth. Older ones
+        go first; then nothing is saved by itself, and that is said. 0: they may fill it.""",
     ).tag(config=True)
 
     at_most_gib = Float(
@@ -66,6 +76,10 @@ class Settings:
         How old those may become.
     quota_bytes : int or None
         How much all may take.
+    leave_free : float
+        The part of the store's disk that automatic ones leave free, 0 to 1.
+    chosen : bool
+        Whether somebody has set the policy: it holds from the start of the kernel then.
     """
 
     policy: Policy = DEFAULT
@@ -73,6 +87,8 @@ class Settings:
     keep_automatic: int = 5
     keep_seconds: float = 14 * _DAY_SECONDS
     quota_bytes: int | None = None
+    leave_free: float = 0.1
+    chosen: bool = False
 
 
 def read(shell: Any | None) -> Settings:
@@ -91,4 +107,6 @@ def read(shell: Any | None) -> Settings:
         keep_automatic=config.keep_automatic,
         keep_seconds=config.keep_days * _DAY_SECONDS,
         quota_bytes=round(config.at_most_gib * 2**30) or None,
+        leave_free=config.leave_free,
+        chosen=bool(wanted),
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from jupyter_gpupool.core.shares import format_duration, format_memory
 
 if TYPE_CHECKING:
+    from jupyter_gpupool.kernel.snapshots.policy import Policy
     from jupyter_gpupool.state.model import Finding, Manifest
 
 #: How many findings of one kind are said in full without being asked.
@@ -149,6 +150,16 @@ def _listed(names: Sequence[str], most: int) -> str:
 
 def _secret(found: Finding) -> bool:
     return "secret" in found.reason
+
+
+def first_autosave(manifest: Manifest, policy: Policy, where: str) -> str:
+    """Say that a state was saved without being asked for, and how to end that."""
+    return (
+        f"The state of this kernel was saved by itself ({format_memory(manifest.total_bytes)} in {where}, "
+        f"readable by you only), and will be again: {str(policy).partition(';')[0]}. Kernels that use the "
+        f"pool or snapshots do that. `%gpupool autosave off` ends it here, and "
+        f'`c.GPUPoolSnapshots.autosave = "off"` in ipython_kernel_config.py everywhere. This is said once.'
+    )
 
 
 def offer(name: str, created_ms: int, total_bytes: int, took_seconds: float, now: float | None = None) -> str:

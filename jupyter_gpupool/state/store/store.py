@@ -94,6 +94,11 @@ class Store:
             files=files, owner=owner, keys=tuple(keys), quota_bytes=quota_bytes, grace_seconds=grace_seconds
         )
 
+    @property
+    def folder(self) -> str | None:
+        """Where the files are on this machine; None where they are elsewhere."""
+        return self._shelf.files.local_path("")
+
     def begin(self, options: WriteOptions | None = None) -> Writer:
         """Begin a snapshot; use it as a context manager.
 

@@ -175,15 +175,19 @@ class Writer:
 
     def _tell(self, nbytes: int) -> None:
         self._done_bytes += nbytes
-        if self._shelf.quota_bytes is not None:
-            self._check_quota()
+        self._check_quota()
         if self._options.progress is not None:
             self._options.progress(self._done_bytes)
         if self._options.cancel is not None and self._options.cancel():
             raise Cancelled("The checkpoint was stopped; nothing was saved of it.")
 
     def _check_quota(self) -> None:
-        quota = self._shelf.quota_bytes
+        quota, most = self._shelf.quota_bytes, self._options.most_bytes
+        if most is not None and self.new_bytes > most:
+            raise StoreFull(
+                f"Less than {self.new_bytes:,} bytes may be written to {self._shelf.files.address} now.",
+                hint="Make room on its disk, or forget snapshots and collect (%gpupool snapshots --gc).",
+            )
         if quota is not None and self._used_bytes + self.new_bytes > quota:
             would = self._used_bytes + self.new_bytes
             raise StoreFull(

@@ -50,6 +50,8 @@ class WriteOptions:
         So many bytes of copies and compressed chunks may wait for the disk; then `Writer.put` waits.
     chunk_bytes : int
         Buffers are cut to chunks of this size: a multiple of a page, more than `SMALL_BYTES`.
+    most_bytes : int or None
+        So many bytes that are not in the store may be written; what needs more is refused as `StoreFull`.
     progress : callable or None
         Called with the number of bytes that `put` has dealt with so far.
     cancel : callable or None
@@ -60,5 +62,6 @@ class WriteOptions:
     watch: bool = False
     queue_bytes: int = QUEUE_BYTES
     chunk_bytes: int = CHUNK_BYTES
+    most_bytes: int | None = None
     progress: Callable[[int], None] | None = None
     cancel: Cancel | None = None

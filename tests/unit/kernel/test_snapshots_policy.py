@@ -54,7 +54,9 @@ def test_what_cannot_be_understood_is_said_with_the_next_step(text, said):
 
 def test_a_policy_reads_as_a_sentence():
     assert str(OFF) == "off"
-    assert str(DEFAULT) == "before preemption; at most 5 % of the kernel's time"
+    assert (
+        str(DEFAULT) == "every 10 min, before shutdown, before preemption; at most 5 % of the kernel's time"
+    )
     assert str(parse(["every", "10m", "after", "30s"])).startswith(
         "every 10 min, after cells longer than 30 s;"
     )
