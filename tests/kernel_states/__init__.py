@@ -12,7 +12,18 @@ from dataclasses import dataclass, field
 from importlib import import_module
 
 #: The modules with states.
-_KINDS = ("objects", "code", "memory", "things", "process", "mixed", "more", "further")
+_KINDS = (
+    "objects",
+    "code",
+    "memory",
+    "things",
+    "process",
+    "mixed",
+    "more",
+    "arrays",
+    "definitions",
+    "places",
+)
 
 
 @dataclass(frozen=True)
