@@ -311,43 +311,6 @@ OK = ring.maxlen == 3 and list(order) == ["a", "c", "b"] and deep["x"]["q"]["r"]
 """,
     ),
     (
-        "logging_into_streams_of_the_notebook",
-        r"""
-# %%
-import io, logging, logging.handlers, sys, warnings
-stream = io.StringIO()
-log = logging.getLogger("app.train")
-class Short(logging.Formatter):
-    def format(self, record): return f"{record.levelname[0]}:{record.getMessage()}"
-class Only(logging.Filter):
-    def filter(self, record): return "secret" not in record.getMessage()
-handler = logging.StreamHandler(stream)
-handler.setFormatter(Short())
-handler.addFilter(Only())
-log.addHandler(handler)
-log.setLevel(logging.DEBUG)
-log.propagate = False
-log.info("one")
-kept = logging.handlers.MemoryHandler(10, target=handler, flushLevel=logging.ERROR)
-queue_log = logging.getLogger("app.mem")
-queue_log.addHandler(kept)
-queue_log.propagate = False
-queue_log.warning("held")
-logging.addLevelName(25, "NOTICE")
-adapter = logging.LoggerAdapter(log, {"run": 3})
-disabled = logging.getLogger("app.off")
-disabled.disabled = True
-old_factory = logging.getLogRecordFactory()
-# %% check
-log.info("two")
-log.info("secret three")
-queue_log.error("now")
-ok = [stream.getvalue() == "I:one\nI:two\nW:held\nE:now\n", log.handlers == [handler], not log.propagate, handler.stream is stream]
-ok += [logging.getLevelName(25) == "NOTICE", adapter.extra == {"run": 3}, adapter.logger is log, logging.getLogger("app.off").disabled, log is logging.getLogger("app.train")]
-OK = all(ok)
-""",
-    ),
-    (
         "asynchronous_things_that_wait_for_nothing",
         r"""
 # %%
@@ -484,37 +447,6 @@ with tag("z") as name:
 OK = all(ok)
 # %% if reported: maker, entered, folder, stack, local
 OK = null.__enter__() == 5 and timer.inside and done == ["<y"]
-""",
-    ),
-    (
-        "settings_of_the_interpreter",
-        r"""
-# %%
-import gc, logging, sys, tempfile, threading, warnings, decimal, numpy as np, matplotlib, os, socket
-gc.disable()
-gc.set_threshold(900, 12, 13)
-sys.setswitchinterval(0.01)
-sys.setrecursionlimit(4321)
-sys.tracebacklimit = 5
-warnings.formatwarning = lambda *a, **k: "short"
-logging.disable(logging.INFO)
-np.seterrcall(lambda kind, flag: seen.append(kind))
-np.seterr(divide="call")
-seen = []
-from matplotlib.colors import ListedColormap
-matplotlib.colormaps.register(ListedColormap(["red", "blue"], name="mine"))
-socket.setdefaulttimeout(12)
-threading.excepthook = lambda args: seen.append("thread")
-# %% check
-ok = [not gc.isenabled(), gc.get_threshold() == (900, 12, 13), abs(sys.getswitchinterval() - 0.01) < 1e-6, sys.getrecursionlimit() == 4321]
-ok += [sys.tracebacklimit == 5, warnings.formatwarning("m", UserWarning, "f", 1) == "short", logging.root.manager.disable == logging.INFO]
-np.array([1.0]) / 0
-ok += [bool(seen), "mine" in matplotlib.colormaps, socket.getdefaulttimeout() == 12]
-t = threading.Thread(target=lambda: 1 / 0)
-t.start()
-t.join()
-ok += ["thread" in seen]
-OK = all(ok)
 """,
     ),
 ]
