@@ -23,6 +23,7 @@ _KINDS = (
     "arrays",
     "definitions",
     "places",
+    "settings",
 )
 
 

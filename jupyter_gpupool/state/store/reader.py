@@ -9,8 +9,7 @@ from __future__ import annotations
 import io
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from types import TracebackType
 from typing import NamedTuple, NoReturn, Self
 
@@ -68,6 +67,7 @@ class Reader:
         self._sources: dict[str, Source] = {}
         self._mutex = threading.Lock()
         self._local = threading.local()
+        self._pool: ThreadPoolExecutor | None = None
 
     def details(self) -> Details:
         """Return the inside of the snapshot."""
@@ -149,7 +149,10 @@ class Reader:
         return found
 
     def close(self) -> None:
-        """Close the files that were read."""
+        """Close the files that were read, and end the threads."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool = None
         with self._mutex:
             for source in self._sources.values():
                 source.close()
@@ -185,14 +188,33 @@ class Reader:
         cancel: Cancel | None,
     ) -> bool:
         """Fetch chunks, several at once; False where no thread can be started any more."""
-        with _pool() as pool:
-            try:
-                work = [pool.submit(self._fetch, *job, progress) for job in jobs]
-            except RuntimeError:  # the interpreter ends
+        work: list[Future[None]] = []
+        try:
+            if not self._submit(jobs, progress, work):
                 return False
             for future in work:
                 _stop_if(cancel)
                 future.result()
+        finally:
+            for future in work:
+                future.cancel()
+            wait(work)  # nobody writes to the memory from here on
+        return True
+
+    def _submit(
+        self,
+        jobs: list[tuple[bytes, Location, memoryview]],
+        progress: Callable[[int], None] | None,
+        work: list[Future[None]],
+    ) -> bool:
+        """Give chunks to the threads of this reader; False where none can be started any more."""
+        try:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(cores(), "gpupool-read")
+            # one by one: those before one that cannot be given any more are waited for
+            work.extend(self._pool.submit(self._fetch, *job, progress) for job in jobs)
+        except RuntimeError:  # the interpreter ends
+            return False
         return True
 
     def _mappable(self, chunk: bytes, place: Location) -> Place | None:
@@ -269,15 +291,6 @@ class Reader:
             + (f" {more}" if more else ""),
             hint=_OLDER,
         )
-
-
-@contextmanager
-def _pool() -> Iterator[ThreadPoolExecutor]:
-    pool = ThreadPoolExecutor(cores(), "gpupool-read")
-    try:
-        yield pool
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _stop_if(cancel: Cancel | None) -> None:

@@ -33,6 +33,15 @@ def test_names_made_since_go_and_deleted_ones_come_back() -> None:
     assert report.names == ["x", "y"]
 
 
+def test_names_that_were_one_object_and_are_restored_apart_are_told() -> None:
+    trip = Trip("both = other = [1]; three = same = 3")
+    report = trip.before.restore(trip.snapshot, only=["both", "three"])
+    (found,) = report.findings
+    assert (found.kind.value, found.path) == ("changed", "both")
+    assert "the same object as other, which stays" in found.reason
+    assert not trip.before.restore(trip.snapshot, only=["both", "other"]).findings
+
+
 def test_only_some_names_leave_the_others_alone() -> None:
     trip = Trip("k = 1\ndef f(): return k\nbig = [1]; other = big")
     trip.before.run("k = 2; big = None; new = 1")
