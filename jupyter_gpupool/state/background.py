@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 
 
-def begin(work: Callable[[], None], name: str) -> threading.Thread | None:
+def begin(work: Callable[[], object], name: str) -> threading.Thread | None:
     """Begin work in a thread, outside of whatever context there is here.
 
     Parameters

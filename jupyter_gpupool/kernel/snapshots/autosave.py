@@ -207,7 +207,7 @@ class Autosaver:
     def _failed(self, error: Exception) -> None:
         """Say that saving failed; where there was no room, let old ones go for the next try."""
         self._complain(error)
-        if type(error).__name__ == "StoreFull":
+        if isinstance(error, GPUPoolError) and error.code == "store_full":
             begin(self._session.keeper.make_room, "keeper")
 
     def _explain(self, manifest: Manifest) -> None:

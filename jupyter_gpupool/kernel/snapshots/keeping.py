@@ -102,14 +102,23 @@ class Keeper:
             self.tell_pool()
         return done, len(gone)
 
-    def make_room(self) -> None:
-        """Let go of all automatic snapshots but the newest of each notebook, and give back what they held."""
+    def make_room(self) -> bool:
+        """Let go of all automatic snapshots but the newest of each notebook, and give back what they held.
+
+        Returns
+        -------
+        bool
+            Whether there was anything to give back.
+        """
         with self._tidying, suppress(GPUPoolError, OSError):  # the next save meets it again, and says so
             store = self._session.store
-            rule = replace(self._session.retention(), count=1)
-            if store.retain(rule):
-                self._collected(store.gc(wait_seconds=0.0))
-                self._tell()
+            gone = store.retain(replace(self._session.retention(), count=1))
+            if gone or self._owed:
+                done = store.gc(wait_seconds=0.0)
+                self._collected(done)
+                self.tell_pool()
+                return done.freed_bytes > 0
+        return False
 
     def after_save(self) -> None:
         """Tidy up and tell the pool, in a thread."""

@@ -12,7 +12,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from jupyter_gpupool.core.errors import InvalidValue
+from jupyter_gpupool.core.errors import GPUPoolError, InvalidValue
 from jupyter_gpupool.kernel.shell import running_shell
 from jupyter_gpupool.kernel.snapshots import engine
 from jupyter_gpupool.kernel.snapshots.keeping import Keeper
@@ -30,11 +30,14 @@ if TYPE_CHECKING:
     from jupyter_gpupool.kernel.snapshots.autosave import Autosaver
     from jupyter_gpupool.kernel.snapshots.farewell import Farewell
     from jupyter_gpupool.state.model import Manifest
+    from jupyter_gpupool.state.snapshot import Snapshot
     from jupyter_gpupool.state.store.retention import Retention
     from jupyter_gpupool.state.store.store import Store
 
 #: A pool that has come meanwhile is asked for its key this often at most, seconds.
 _LOOK_SECONDS = 60.0
+#: Code of the error that says that there is no room.
+_FULL = "store_full"
 
 
 class Session:
@@ -183,17 +186,12 @@ class Session:
         if only is not None and skip is not None:
             raise InvalidValue("Both --only and --except were given.", hint="Give one of them.")
         known_variables(self.namespace, [*(only or []), *(skip or [])])
-        with metered("Saving") as meter:
-            snapshot = engine.capture(
-                self.namespace,
-                name=name or time.strftime("%Y-%m-%d_%H-%M-%S"),
-                note=note,
-                only=only,
-                skip=skip,
-                progress=meter.progress,
-                cancel=meter.cancel,
-                **self.about(automatic=False),
-            )
+        try:
+            snapshot = self._captured(name, note=note, only=only, skip=skip)
+        except GPUPoolError as error:
+            if error.code != _FULL or not self.keeper.make_room():
+                raise
+            snapshot = self._captured(name, note=note, only=only, skip=skip)
         whole = only is None and skip is None
         if whole:
             self.newest = snapshot.manifest.id
@@ -203,6 +201,17 @@ class Session:
         self.keeper.after_save()
         self.follow_from_now_on()
         return Saved(manifest=snapshot.manifest)
+
+    def _captured(self, name: str, **how: Any) -> Snapshot:
+        with metered("Saving") as meter:
+            return engine.capture(
+                self.namespace,
+                name=name or time.strftime("%Y-%m-%d_%H-%M-%S"),
+                progress=meter.progress,
+                cancel=meter.cancel,
+                **how,
+                **self.about(automatic=False),
+            )
 
     def after_save(self, manifest: Manifest, *, whole: bool = True) -> None:
         """Leave word of a snapshot for the next kernel."""

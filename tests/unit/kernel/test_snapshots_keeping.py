@@ -105,6 +105,19 @@ def test_nothing_is_owed_after_everything_was_given_back_by_hand(open_store: Cal
     assert kernel.used() > 2 * BLOB  # nobody said that there was anything to look for
 
 
+def test_where_there_is_no_room_all_but_the_newest_automatic_ones_go_at_once(
+    open_store: Callable[[], Store],
+) -> None:
+    kernel = Kernel(open_store(), keep=5)
+    assert not kernel.keeper.make_room()
+    for number in range(3):
+        kernel.save(number)
+    state.capture({"kept": 1}, store=kernel.store, name="mine", notebook="/a.ipynb", sections=False)
+    assert kernel.keeper.make_room()
+    assert [it.automatic for it in kernel.store.list()] == [False, True]
+    assert kernel.used() < 2 * BLOB
+
+
 def test_kernels_that_save_and_tidy_at_once_keep_what_each_of_them_keeps(
     open_store: Callable[[], Store],
 ) -> None:
