@@ -20,6 +20,7 @@ from jupyter_gpupool.cluster.whereabouts import PoolAPI
 from jupyter_gpupool.protocol import names
 from jupyter_gpupool.protocol.launches import StartOrder
 
+_LOOPBACK = "127.0.0.1"
 _VERSION = sys.version_info
 #: Names that mean the Python of this agent, as they mean that of the server to a Jupyter server.
 PYTHONS = frozenset({"python", f"python{_VERSION[0]}", f"python{_VERSION[0]}.{_VERSION[1]}"})
@@ -61,6 +62,8 @@ def planned(order: StartOrder, *, pool: PoolAPI, address: str, node: str) -> Pla
     directory = str(Path(tempfile.gettempdir()) / f"jupyter_gpupool-{uuid.uuid4().hex}")
     files: dict[str, str] = {}
     env = {**order.env, **_reach(pool, directory)}
+    if address != _LOOPBACK:
+        env.setdefault(names.ENV_SESSION_HOST, address)
     if pool.ca:
         files[CA_FILE] = pool.ca
     argv = [sys.executable, *order.argv[1:]] if order.argv[0] in PYTHONS else list(order.argv)

@@ -88,7 +88,8 @@ def _unreachable(attach: AttachDoc, error: OSError) -> GPUPoolError:
     if attach.hostname and attach.hostname != here:
         return NotOnNode(
             f"The lease is on node {attach.hostname}, and this process runs on {here}.",
-            hint="Run the kernel on that node, or name a device of this one with --device.",
+            hint="Name a device of this node with --device, or start a kernel that runs where its share is: "
+            "`jupyter gpupool kernelspec install` adds it to the kernel picker.",
         )
     return AgentSilent(
         f"The agent of {here} does not take the ticket at {attach.socket} ({error.strerror or error}).",

@@ -35,6 +35,8 @@ ENV_DATA_DIR = "JUPYTER_GPUPOOL_DATA_DIR"
 ENV_STORE = "JUPYTER_GPUPOOL_STORE"
 #: When kernels save their state by themselves, as ``%gpupool autosave`` takes it.
 ENV_AUTOSAVE = "JUPYTER_GPUPOOL_AUTOSAVE"
+#: Address on which the scheduler of a session cluster listens, where workers on other nodes are to reach it.
+ENV_SESSION_HOST = "JUPYTER_GPUPOOL_SESSION_HOST"
 #: Overrides the directory of the machine-wide device locks; for tests and containers.
 ENV_LOCK_DIR = "JUPYTER_GPUPOOL_LOCK_DIR"
 

@@ -12,6 +12,7 @@ import contextlib
 import itertools
 import logging
 import math
+import os
 import weakref
 from collections import deque
 from collections.abc import Iterable
@@ -24,8 +25,10 @@ from distributed.metrics import time
 from distributed.utils import NoOpAwaitable, silence_logging_cmgr
 
 from jupyter_gpupool.core.errors import GPUPoolError
+from jupyter_gpupool.protocol.names import ENV_SESSION_HOST
 from jupyter_gpupool.sessions.adaptive import PoolAdaptive
 from jupyter_gpupool.sessions.desk import PoolDesk
+from jupyter_gpupool.sessions.elsewhere import PoolLauncher
 from jupyter_gpupool.sessions.errors import SessionError, WorkerFailed
 from jupyter_gpupool.sessions.home import Home, this_home
 from jupyter_gpupool.sessions.launcher import LocalLauncher, WorkerLauncher
@@ -50,6 +53,8 @@ MOST_FAILURES = 3
 FINISH_SECONDS = 600.0
 #: How many sentences are remembered.
 _TROUBLES = 8
+#: Where a scheduler listens that no other node has to reach.
+_LOOPBACK = "127.0.0.1"
 #: How long the end of the process waits for its clusters, seconds.
 _EXIT_SECONDS = 5.0
 
@@ -68,7 +73,12 @@ class GPUPoolCluster(Cluster):  # type: ignore[misc]
     finish_seconds : float or None
         How long the tasks of a worker that is given back may go on; None for as long as they do.
     launcher : WorkerLauncher, optional
-        Starts the workers' processes; without it they are children of this process.
+        Starts the workers' processes; without it they are children of this process, or started by the pool
+        on other nodes.
+    host : str, optional
+        Address of this machine that other nodes reach: the scheduler listens there, and workers may be on
+        them. Without it, ``JUPYTER_GPUPOOL_SESSION_HOST``, which a kernel that the pool started has; else
+        loopback, and workers are on this node only.
     name : str, optional
         Of the cluster.
     asynchronous, loop, quiet, silence_logs
@@ -91,6 +101,7 @@ class GPUPoolCluster(Cluster):  # type: ignore[misc]
         *,
         finish_seconds: float | None = FINISH_SECONDS,
         launcher: WorkerLauncher | None = None,
+        host: str | None = None,
         name: str | None = None,
         asynchronous: bool = False,
         loop: Any = None,
@@ -120,7 +131,8 @@ class GPUPoolCluster(Cluster):  # type: ignore[misc]
         )
         self._target = n_workers
         self._finish_seconds = finish_seconds
-        self._launcher = launcher or LocalLauncher()
+        self._launcher = launcher
+        self._host = host or os.environ.get(ENV_SESSION_HOST) or _LOOPBACK
         self._numbers = itertools.count()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._failures = 0
@@ -145,9 +157,11 @@ class GPUPoolCluster(Cluster):  # type: ignore[misc]
             return
         self.status = Status.starting
         self._desk = PoolDesk(self.home.connection, self.home.find)
+        if self._launcher is None:
+            self._launcher = LocalLauncher() if self._host == _LOOPBACK else PoolLauncher(self._desk)
         try:
             self.scheduler = await Scheduler(
-                host="127.0.0.1",
+                host=self._host,
                 protocol="tls",
                 port=0,
                 security=self.security,
@@ -278,9 +292,9 @@ class GPUPoolCluster(Cluster):  # type: ignore[misc]
                 name,
                 self.wish.body(self.home, name),
                 desk=self._desk,
-                launcher=self._launcher,
+                launcher=self._launcher or LocalLauncher(),
                 scheduler=self.scheduler.address,
-                host="127.0.0.1",
+                host=self._host,
                 security=self.security,
                 environment=self.home.environment,
             )

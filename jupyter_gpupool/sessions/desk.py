@@ -13,10 +13,11 @@ from typing import TypeVar
 
 from jupyter_gpupool.client.aio import AsyncPoolClient
 from jupyter_gpupool.client.calls import Connection
-from jupyter_gpupool.client.errors import PoolUnreachable
+from jupyter_gpupool.client.errors import PoolRefused, PoolUnreachable
 from jupyter_gpupool.core.errors import GPUPoolError, UnknownLease
 from jupyter_gpupool.core.leases import LeaseState
 from jupyter_gpupool.protocol.documents import DeviceDoc, LeaseDoc, LeaseRequest
+from jupyter_gpupool.protocol.launches import LaunchDoc, LaunchRequest
 from jupyter_gpupool.sessions.shape import MOST_WORKERS
 
 T = TypeVar("T")
@@ -97,6 +98,28 @@ class PoolDesk:
     async def devices(self) -> list[DeviceDoc]:
         """Read the devices."""
         return await self._ask(lambda client: client.devices())
+
+    async def launch(self, lease_id: str, body: LaunchRequest) -> LaunchDoc:
+        """Have a process started on a lease's node; the same id never starts a second one."""
+        return await self._ask(lambda client: client.launch(lease_id, body))
+
+    async def process(self, doc: LaunchDoc) -> LaunchDoc | None:
+        """Wait for news of a process; None when nobody knows it any more."""
+        try:
+            return await self._ask(
+                lambda it: it.process(doc.lease_id, doc.id, since=doc.tag, wait_seconds=POLL_SECONDS)
+            )
+        except PoolRefused as error:
+            if error.code == "not_found":
+                return None
+            await asyncio.sleep(_FIRST_PAUSE_SECONDS)  # the pool, or the node, is on its way back
+            return doc
+        except UnknownLease:
+            return None
+
+    async def end_process(self, doc: LaunchDoc, number: int) -> None:
+        """Send a signal to a process; 0 ends it."""
+        await self._ask(lambda client: client.signal_process(doc.lease_id, doc.id, number))
 
     async def tell_activity(self, lease_id: str, *, busy: bool, idle_seconds: float) -> None:
         """Tell what a worker does; a lease that has ended meanwhile does nothing."""

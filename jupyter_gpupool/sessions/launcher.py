@@ -71,7 +71,7 @@ class LocalLauncher:
             raise WorkerNotHere(
                 f"A worker's lease was granted on node {attach.hostname}, and this kernel, on {here}, starts "
                 "workers on its own node only.",
-                hint="Ask for devices of this node, or run the kernel on that one.",
+                hint="Ask for devices of this node, or say where others reach it: GPUPoolCluster(host=…).",
             )
 
     async def launch(self, order: WorkerOrder, environment: Mapping[str, str]) -> WorkerProcess:

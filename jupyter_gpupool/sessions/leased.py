@@ -225,6 +225,7 @@ class LeasedWorker:
         raise LeaseLost(f"The request of worker {self.name} ended: {why_ended(doc)}.")
 
     async def _order(self, doc: LeaseDoc, attach: AttachDoc) -> WorkerOrder:
+        here = attach.hostname in ("", socket.gethostname())
         shape = shape_of(doc, await self._desk.devices(), machine_memory_bytes=MEMORY_LIMIT)
         return WorkerOrder(
             format=names.FORMAT,
@@ -234,7 +235,7 @@ class LeasedWorker:
             cuda=doc.kind is DeviceKind.CUDA,
             device_memory_bytes=doc.memory_bytes or 0,
             scheduler=self._scheduler,
-            host=self._host,
+            host=self._host if here else "",
             nthreads=shape.nthreads,
             memory_limit_bytes=shape.memory_limit_bytes,
             resources=shape.resources,
@@ -242,7 +243,7 @@ class LeasedWorker:
             key=self._security.tls_worker_key,
             config=dask.config.serialize(dask.config.config),
             path=[str(Path.cwd() / place) for place in sys.path],  # an empty place is this directory
-            parent=os.getpid() if attach.hostname in ("", socket.gethostname()) else 0,
+            parent=os.getpid() if here else 0,
         )
 
     async def _run(self, process: WorkerProcess) -> End:

@@ -27,7 +27,7 @@ class WorkerOrder(msgspec.Struct, kw_only=True):
     device_memory_bytes: int
     #: Address of the cluster's scheduler.
     scheduler: str
-    #: Address that the worker listens on.
+    #: Address that the worker listens on; empty for the one from which it reaches the scheduler.
     host: str
     nthreads: int
     memory_limit_bytes: int

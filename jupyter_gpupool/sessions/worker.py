@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable
@@ -51,7 +52,9 @@ def main() -> int:
 
 def _end_with(parent: int) -> None:
     """Have this process end at once when its kernel does."""
-    if parent and sys.platform == "linux":
+    if not parent:  # it is on another machine: this worker ends with its scheduler, or with its lease
+        return
+    if sys.platform == "linux":
         import ctypes
 
         ctypes.CDLL(None, use_errno=True).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
@@ -98,7 +101,7 @@ async def _serve(order: WorkerOrder, reply: AttachReply) -> int:
         memory_limit=order.memory_limit_bytes,
         resources=order.resources,
         security=security_from(order.certificate, order.key),
-        host=order.host,
+        host=order.host or _address_towards(order.scheduler),
         protocol="tls",
         dashboard_address="127.0.0.1:0",
         dashboard=False,
@@ -117,6 +120,15 @@ async def _serve(order: WorkerOrder, reply: AttachReply) -> int:
     # A task that is still running in a thread must not keep a lease: what may be waited for was.
     sys.stderr.flush()
     os._exit(0)
+
+
+def _address_towards(scheduler: str) -> str:
+    """Return the address of this machine from which the scheduler is reached."""
+    host, _, port = scheduler.rpartition("//")[2].rpartition(":")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:  # connecting it sends nothing
+        probe.connect((host.strip("[]"), int(port)))
+        return str(probe.getsockname()[0])
 
 
 async def _close(worker: Any) -> None:

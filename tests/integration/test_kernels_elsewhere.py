@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import textwrap
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -115,6 +116,27 @@ def test_a_kernel_whose_node_is_cut_off_starts_on_another_and_the_first_is_ended
     finally:
         pool.network.mend(node)
     wait_for(lambda: not Path(f"/proc/{pid}").exists(), "the first process to be ended", 60.0)
+
+
+def test_a_session_cluster_of_a_kernel_has_workers_on_other_nodes(
+    pool: Pool, server: ServerProcess, started: Any
+) -> None:
+    kernel_id = started()
+    own = connection_of(server, kernel_id)["ip"]
+    code = """
+    from distributed import Client
+    from jupyter_gpupool import GPUPoolCluster
+    cluster = GPUPoolCluster(share=0.25, n_workers=2)
+    client = Client(cluster)
+    client.wait_for_workers(2, timeout=60)
+    """
+    hosts = "sorted({it.split('//')[1].rpartition(':')[0] for it in client.has_what()})"
+    places = server.run(kernel_id, textwrap.dedent(code), hosts)
+    assert set(places) - {own}  # its own node has room for one of them
+    assert set(places) <= {pool.first.address, pool.second.address}
+    assert server.run(kernel_id, "total = client.submit(sum, [1, 2, 3]).result()", "total") == 6
+    server.run(kernel_id, "client.close(); cluster.close()")
+    wait_for(lambda: len(pool.state()["leases"]) == 1, "the workers' leases to end")
 
 
 def test_no_secret_of_a_kernel_is_in_a_log_or_an_argument(
