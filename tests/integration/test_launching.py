@@ -36,6 +36,7 @@ def test_a_process_is_started_attaches_by_its_ticket_and_ends_with_its_lease(poo
     lease, process = start_holder(pool)
     assert lease["holder"]["pid"] == process["pid"]
     assert os.getsid(process["pid"]) == process["pid"]
+    wait_for(lambda: has_said(pool, "attached"), "the holder to say that it is attached")
     pool.release(lease["id"])
     pool.wait_state(lease["id"], "ended")
     assert gone(process["pid"])
@@ -57,16 +58,22 @@ def test_what_is_secret_is_in_no_argument_no_variable_and_no_log(pool: PoolProce
     secret = "a-secret-of-this-test"
     lease = pool.request()
     answer = launch(
-        pool, lease["id"], "/bin/sh", "-c", "read it; echo $it | wc -c; sleep 600", stdin=f"{secret}\n"
+        pool,
+        lease["id"],
+        "/bin/sh",
+        "-c",
+        "read it; echo said $(echo $it | wc -c); sleep 600",
+        stdin=f"{secret}\n",
     )
     process = wait_process(pool, answer.body, "running")
     pid = process["pid"]
     read = lambda what: Path(f"/proc/{pid}/{what}").read_bytes()  # noqa: E731
-    wait_for(lambda: b"sleep 600" in read("cmdline"), "the shell to run")
+    words = f"said {len(secret) + 1}"
+    wait_for(lambda: has_said(pool, words), "the shell to have read it")
     assert secret.encode() not in read("cmdline") + read("environ")
     pool.release(lease["id"])
     ended = wait_process(pool, process, "ended")
-    assert ended["words"] == str(len(secret) + 1)
+    assert ended["words"] == words
     logs = pool.log() + (pool.runtime / "logs" / "agent.log").read_text()
     assert secret not in logs
 
@@ -84,16 +91,14 @@ def test_asking_again_starts_nothing_more(pool: PoolProcess) -> None:
 
 def test_a_process_can_be_signalled_and_ended(pool: PoolProcess) -> None:
     lease = pool.request()
-    code = "trap 'echo caught' INT; while :; do sleep 0.05; done"
+    code = "trap 'echo caught' INT; echo trapping; while :; do sleep 0.05; done"
     process = wait_process(pool, launch(pool, lease["id"], "/bin/sh", "-c", code).body, "running")
     path = f"/api/v1/leases/{lease['id']}/processes/{process['id']}"
-    wait_for(lambda: b"sleep" in Path(f"/proc/{process['pid']}/cmdline").read_bytes(), "the shell to run")
-    outputs = pool.runtime / "outputs"
-    said = lambda: any("caught" in it.read_text() for it in outputs.glob("*.out"))  # noqa: E731
+    wait_for(lambda: has_said(pool, "trapping"), "the shell to be ready")
 
     def interrupted() -> bool:
         assert pool.ask("DELETE", f"{path}?signal=2").status == 202
-        return said()
+        return has_said(pool, "caught")
 
     wait_for(interrupted, "the interrupt to be caught")
     assert not gone(process["pid"])
@@ -101,6 +106,11 @@ def test_a_process_can_be_signalled_and_ended(pool: PoolProcess) -> None:
     wait_process(pool, process, "ended")
     assert pool.ask("DELETE", path).status == 202
     pool.release(lease["id"])
+
+
+def has_said(pool: PoolProcess, word: str) -> bool:
+    """Tell whether a process that lives has written a word."""
+    return any(word in it.read_text() for it in (pool.runtime / "outputs").glob("*.out"))
 
 
 def test_nobody_else_starts_sees_or_ends_processes_of_a_lease(pool: PoolProcess) -> None:
