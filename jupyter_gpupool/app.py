@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from jupyter_gpupool.cli.base import Command
 from jupyter_gpupool.cli.config import ConfigApp
+from jupyter_gpupool.cli.doctor.app import DoctorApp
 from jupyter_gpupool.cli.joining import CertsApp, TokenApp
 from jupyter_gpupool.cli.kernelspec import KernelspecApp
 from jupyter_gpupool.cli.run import RunApp
@@ -34,6 +35,7 @@ class GPUPoolApp(Command):
         "simulate": (SimulateApp, "Try out a pool, its rules and its users before they are there."),
         "run": (RunApp, "Run a command under what a lease has on this node."),
         "why": (WhyApp, "Say why a request waits, and for how long, probably."),
+        "doctor": (DoctorApp, "Find the usual misconfigurations, and say how to mend each."),
         "selftest": (SelfTestApp, "Prove on this machine what is promised of leases."),
         "kernelspec": (KernelspecApp, "Add entries to the kernel picker whose kernels run with a share."),
         "config": (ConfigApp, "Show every setting and where it came from."),

@@ -210,6 +210,8 @@ class NodeDoc(msgspec.Struct, kw_only=True):
     id: str
     hostname: str
     connected: bool
+    #: Version of its agent; empty while that is not connected.
+    version: str = ""
 
 
 class QueueEntryDoc(msgspec.Struct, kw_only=True):

@@ -67,6 +67,7 @@ class NodeEntry:
     node_id: str
     hostname: str
     socket: str
+    version: str = ""
     devices: dict[str, Device] = field(default_factory=dict)
     reports: dict[str, DeviceReport] = field(default_factory=dict)
     samples: dict[str, DeviceSample] = field(default_factory=dict)
@@ -95,7 +96,12 @@ class NodeBook:
 
     def hello(self, report: HelloReport) -> NodeEntry:
         """Note a (re)connected agent."""
-        entry = NodeEntry(node_id=report.node_id, hostname=report.hostname, socket=report.socket)
+        entry = NodeEntry(
+            node_id=report.node_id,
+            hostname=report.hostname,
+            socket=report.socket,
+            version=report.version,
+        )
         entry.describe(report.devices)
         self.nodes[report.node_id] = entry
         return entry

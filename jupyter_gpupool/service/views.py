@@ -84,7 +84,16 @@ class Views:
     def nodes(self) -> list[NodeDoc]:
         """Show all nodes."""
         found = sorted(self._host.pool.nodes.values(), key=lambda node: (node.hostname, node.id))
-        return [NodeDoc(id=node.id, hostname=node.hostname, connected=node.connected) for node in found]
+        entries = self._book.nodes
+        return [
+            NodeDoc(
+                id=node.id,
+                hostname=node.hostname,
+                connected=node.connected,
+                version=entries[node.id].version if node.id in entries else "",
+            )
+            for node in found
+        ]
 
     def devices(self, who: Principal) -> list[DeviceDoc]:
         """Show all devices, by node and name."""

@@ -29,7 +29,7 @@ _STRUCTURES: dict[str, tuple[type[msgspec.Struct], set[str]]] = {
     "ILease": (documents.LeaseDoc, {"attach", "parts"}),
     "IReadings": (documents.ReadingsDoc, set()),
     "IDevice": (documents.DeviceDoc, set()),
-    "INode": (documents.NodeDoc, set()),
+    "INode": (documents.NodeDoc, {"version"}),  # for `doctor`
     "IQueueEntry": (documents.QueueEntryDoc, set()),
     "IPool": (documents.PoolDoc, set()),
     "ISnapshot": (documents.SnapshotDoc, set()),
