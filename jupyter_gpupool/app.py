@@ -18,6 +18,7 @@ from jupyter_gpupool.cli.run import RunApp
 from jupyter_gpupool.cli.serve import AgentApp, ServeApp, StopApp
 from jupyter_gpupool.cli.simulate import SimulateApp
 from jupyter_gpupool.cli.status import SelfTestApp, StatusApp, WhyApp
+from jupyter_gpupool.cli.usage import UsageApp
 from jupyter_gpupool.cluster.settings import PoolAgent
 from jupyter_gpupool.service.settings import PoolService
 
@@ -36,6 +37,7 @@ class GPUPoolApp(Command):
         "run": (RunApp, "Run a command under what a lease has on this node."),
         "why": (WhyApp, "Say why a request waits, and for how long, probably."),
         "doctor": (DoctorApp, "Find the usual misconfigurations, and say how to mend each."),
+        "usage": (UsageApp, "Report device-hours: held, and really used."),
         "selftest": (SelfTestApp, "Prove on this machine what is promised of leases."),
         "kernelspec": (KernelspecApp, "Add entries to the kernel picker whose kernels run with a share."),
         "config": (ConfigApp, "Show every setting and where it came from."),

@@ -9,7 +9,9 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Callable
+from email.utils import parsedate_to_datetime
 from typing import TypeVar
+from urllib.parse import urlencode
 
 import urllib3
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, ReadTimeoutError, SSLError
@@ -37,6 +39,7 @@ from jupyter_gpupool.protocol.documents import (
     SnapshotKeyDoc,
     SnapshotsReport,
     UsageDoc,
+    UsageRowDoc,
     WhyDoc,
 )
 
@@ -86,6 +89,16 @@ class PoolClient:
         """Ask whether the service lives."""
         return self._ask(calls.health(), HealthDoc)
 
+    def skew_seconds(self) -> float | None:
+        """Return how far the service's clock is ahead of ours, to about a second; None if unknown."""
+        try:
+            answer = self._http.request(
+                "GET", f"{self.connection.url}/health", timeout=self._answer_seconds, redirect=False
+            )
+            return parsedate_to_datetime(answer.headers["Date"]).timestamp() - time.time()
+        except (HTTPError, KeyError, ValueError):
+            return None
+
     def pool(self) -> PoolDoc:
         """Read the snapshot of the pool."""
         return self._ask(calls.get("pool"), PoolDoc)
@@ -109,6 +122,16 @@ class PoolClient:
     def usage(self) -> list[UsageDoc]:
         """Read what each owner has used."""
         return self._ask(calls.get("usage"), list[UsageDoc])
+
+    def usage_report(self, **query: str) -> list[UsageRowDoc]:
+        """Read who has held and used what.
+
+        Parameters
+        ----------
+        **query
+            ``since``, ``until``, ``by``, ``every`` and ``zone``, as the API takes them.
+        """
+        return self._ask(calls.get(f"usage/report?{urlencode(query)}"), list[UsageRowDoc])
 
     def snapshots(self) -> list[SnapshotDoc]:
         """Read which snapshots of mine there are, as their holders told."""

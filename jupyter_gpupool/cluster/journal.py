@@ -43,9 +43,11 @@ from jupyter_gpupool.cluster.journal_rows import (
     STANDINGS,
     demand_of,
     demand_row,
+    inserts,
     standing_of,
     standing_row,
 )
+from jupyter_gpupool.cluster.journal_spans import SPANS, SpanBook, UsageTables, span_row
 from jupyter_gpupool.core.effects import WriteDown
 from jupyter_gpupool.core.estimates import HeldBefore, held_before
 from jupyter_gpupool.core.leases import Lease, LeaseState
@@ -80,8 +82,6 @@ _USAGE = (
     "SET used_milli_ms = used_milli_ms + excluded.used_milli_ms, leases = leases + excluded.leases"
 )
 _KEYS = "INSERT OR REPLACE INTO idempotency (owner, key, body_sha256, lease_id, expires_ms) VALUES {}"
-#: Most rows in one statement. Their numbers are powers of two, so that few statements are ever prepared.
-_ROWS = 64
 #: Of the oldest so many transitions, those before some moment; the rows say how a lease is now.
 _FORGET = (
     "DELETE FROM transitions WHERE seq <= (SELECT MAX(seq) FROM "
@@ -151,24 +151,12 @@ def _statements(
 ) -> Iterator[tuple[str, list[object]]]:
     """Return what a transaction consists of: statements, each with its values."""
     last = {write.lease.id: write for write in writes}
-    yield from _inserts(_TRANSITIONS, [_transition_row(write) for write in writes])
-    yield from _inserts(_LEASES, [_lease_row(write) for write in last.values()])
+    yield from inserts(_TRANSITIONS, [_transition_row(write) for write in writes])
+    yield from inserts(_LEASES, [_lease_row(write) for write in last.values()])
     ended = [write.lease for write in writes if write.lease.state is LeaseState.ENDED]
-    yield from _inserts(_USAGE, [(lease.owner, lease.used_milli_ms, 1) for lease in ended])
-    yield from _inserts(STANDINGS, [standing_row(row) for row in standings])
-    yield from _inserts(_KEYS, [_key_row(row) for row in keys])
-
-
-def _inserts(statement: str, rows: Sequence[tuple[object, ...]]) -> Iterator[tuple[str, list[object]]]:
-    """Split rows into statements of 64, 32, 16 … rows."""
-    at, size = 0, _ROWS
-    while at < len(rows):
-        while size > len(rows) - at:
-            size //= 2
-        chunk = rows[at : at + size]
-        row = f"({','.join('?' * len(chunk[0]))})"
-        yield statement.format(",".join([row] * size)), [value for values in chunk for value in values]
-        at += size
+    yield from inserts(_USAGE, [(lease.owner, lease.used_milli_ms, 1) for lease in ended])
+    yield from inserts(STANDINGS, [standing_row(row) for row in standings])
+    yield from inserts(_KEYS, [_key_row(row) for row in keys])
 
 
 class Journal:
@@ -180,6 +168,9 @@ class Journal:
         self._lock = lock
         self._inode = path.stat().st_ino
         self._broken = False
+        self._spans: SpanBook | None = None
+        #: Who held what from when to when.
+        self.spent = UsageTables(self._rows, self._write)
 
     @classmethod
     def open(cls, path: Path) -> Journal:
@@ -237,13 +228,17 @@ class Journal:
             If it cannot be written; then nothing of it was.
         """
         database = self._ready()
+        if self._spans is None:
+            self._spans = SpanBook(self.live_leases())
         statements = list(_statements(writes, keys, standings))
+        statements += inserts(SPANS, [span_row(span) for span in self._spans.ended_by(writes)])
         try:
             database.execute("BEGIN IMMEDIATE")
             for statement, values in statements:
                 database.execute(statement, values)
             database.execute(_CLOCK, (now_ms, wall_ms))
             database.execute("COMMIT")
+            self._spans.note(writes)
         except sqlite3.Error as error:
             self._rollback()
             raise unavailable(self.path, error) from error
@@ -362,7 +357,7 @@ class Journal:
         JournalUnavailable
             If it cannot be written; then nothing of it was.
         """
-        self._write(_inserts(DEMAND, [demand_row(*row) for row in rows]))
+        self._write(inserts(DEMAND, [demand_row(*row) for row in rows]))
 
     def judged(self) -> str:
         """Return whether the latest estimates of waits were right."""

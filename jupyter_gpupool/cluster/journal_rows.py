@@ -5,7 +5,7 @@ Rule of this module: rows to values and back; nothing here opens or commits anyt
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.core.effects import WriteDown
@@ -45,6 +45,9 @@ _CHANGES = frozenset(
         *(LeaseEvent.RESIZE_ASKED, LeaseEvent.LIMITS_APPLIED, LeaseEvent.LIMITS_REFUSED),
     }
 )
+
+#: Most rows in one statement. Their numbers are powers of two, so that few statements are ever prepared.
+_ROWS = 64
 
 
 def owners_changed(writes: Iterable[WriteDown]) -> set[str]:
@@ -89,3 +92,15 @@ def demand_of(row: tuple[object, ...]) -> tuple[Shape, int]:
     models = tuple(str(row[3]).split(_SEPARATOR)) if row[3] else ()
     cpu_milli, milli, devices, times = (int(str(row[place])) for place in (0, 1, 2, 4))
     return Shape(cpu_milli, milli, devices, models), times
+
+
+def inserts(statement: str, rows: Sequence[tuple[object, ...]]) -> Iterator[tuple[str, list[object]]]:
+    """Split rows into statements of 64, 32, 16 … rows."""
+    at, size = 0, _ROWS
+    while at < len(rows):
+        while size > len(rows) - at:
+            size //= 2
+        chunk = rows[at : at + size]
+        row = f"({','.join('?' * len(chunk[0]))})"
+        yield statement.format(",".join([row] * size)), [value for values in chunk for value in values]
+        at += size

@@ -88,6 +88,46 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         ) WITHOUT ROWID""",
     ),
     ("CREATE TABLE estimates (one INTEGER PRIMARY KEY CHECK (one = 1), judged TEXT NOT NULL)",),
+    (
+        """CREATE TABLE usage_spans (
+            seq INTEGER PRIMARY KEY,
+            lease_id TEXT NOT NULL,
+            owner TEXT NOT NULL,
+            device_id TEXT NOT NULL,
+            isolation TEXT NOT NULL,
+            from_ms INTEGER NOT NULL,
+            until_ms INTEGER NOT NULL,
+            used_milli_ms INTEGER NOT NULL
+        )""",
+        "CREATE INDEX usage_spans_until ON usage_spans (until_ms)",
+        """CREATE TABLE usage_devices (
+            id TEXT PRIMARY KEY,
+            kind TEXT NOT NULL,
+            model TEXT NOT NULL
+        ) WITHOUT ROWID""",
+        """CREATE TABLE usage_measured (
+            lease_id TEXT NOT NULL,
+            hour INTEGER NOT NULL,
+            owner TEXT NOT NULL,
+            device_id TEXT NOT NULL,
+            isolation TEXT NOT NULL,
+            busy_milli_ms INTEGER NOT NULL,
+            known_milli_ms INTEGER NOT NULL,
+            PRIMARY KEY (lease_id, hour)
+        ) WITHOUT ROWID""",
+        # of what was used before: one span for each lease, on its first device
+        """INSERT INTO usage_spans
+                (lease_id, owner, device_id, isolation, from_ms, until_ms, used_milli_ms)
+            SELECT id, owner, COALESCE(json_extract(text, '$.shares[0].device_id'), ''),
+                COALESCE(json_extract(text, '$.isolation[0].strength'), 'none'),
+                COALESCE(begun + json_extract(text, '$.granted_ms'), ended_wall_ms, 0),
+                COALESCE(begun + json_extract(text, '$.used_until_ms'), ended_wall_ms, 0),
+                json_extract(text, '$.used_milli_ms')
+            FROM (SELECT id, owner, ended_wall_ms, CAST(row AS TEXT) AS text,
+                json_extract(CAST(row AS TEXT), '$.requested_wall_ms')
+                    - json_extract(CAST(row AS TEXT), '$.requested_ms') AS begun FROM leases)
+            WHERE json_extract(text, '$.used_milli_ms') > 0""",
+    ),
 )
 
 #: ``user_version`` of a current file.

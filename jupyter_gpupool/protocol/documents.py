@@ -477,6 +477,29 @@ class UsageDoc(msgspec.Struct, kw_only=True):
     quotas: list[QuotaDoc] = msgspec.field(default_factory=list)
 
 
+class UsageRowDoc(msgspec.Struct, kw_only=True):
+    """One row of the report of usage; empty where the report is not split by that."""
+
+    #: First day of the period; empty where it is not split into periods.
+    period: str = ""
+    owner: str = ""
+    #: The group that the owner is in now.
+    group: str = ""
+    kind: str = ""
+    model: str = ""
+    #: The weakest that was in force for any resource: ``hard``, ``soft`` or ``none``.
+    isolation: str = ""
+    #: What was held: devices x seconds.
+    held_device_seconds: float
+    #: The part of it for which it is known how much was used.
+    measured_device_seconds: float
+    #: What of that was used: how busy the holders kept the devices, up to what they held.
+    busy_device_seconds: float
+    leases: int
+    #: Price of what was held; None where the model has none.
+    price: float | None = None
+
+
 # --- runtime file ---------------------------------------------------------------------------------
 
 

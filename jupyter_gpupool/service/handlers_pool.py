@@ -12,15 +12,19 @@ from importlib.resources import files
 
 from jupyter_gpupool._version import version
 from jupyter_gpupool.core.devices import Device
+from jupyter_gpupool.core.errors import InvalidValue
 from jupyter_gpupool.protocol import codec, names
 from jupyter_gpupool.protocol.documents import HealthDoc
 from jupyter_gpupool.service.auth import Forbidden
+from jupyter_gpupool.service.usage_report import DIMENSIONS, Every, Wanted, dimensions, read_time, zone_of
 from jupyter_gpupool.service.web import Answer, Request, Stream, json_answer
 
 #: An event stream that has nothing to say sends a comment this often, seconds.
 COMMENT_SECONDS = 15.0
 #: How often it is looked whether the token of an event stream is still good, seconds.
 CHECK_SECONDS = 30.0
+#: Without a beginning a report is of the last 30 days, milliseconds.
+MONTH_MS = 30 * 86_400_000
 #: Least pause between two events of one stream, seconds: after a change, and when only readings changed.
 PAUSE_SECONDS, READINGS_PAUSE_SECONDS = 0.1, 1.0
 
@@ -68,6 +72,25 @@ async def get_queue(request: Request) -> Answer:
 async def get_usage(request: Request) -> Answer:
     """Send what the principal's owner has used."""
     return json_answer(await request.context.usage.of(request.who))
+
+
+async def get_usage_report(request: Request) -> Answer:
+    """Send who has held and used what, split as the query says."""
+    who, query = request.who, request.query
+    zone = zone_of(query("zone") or "UTC")
+    now_ms = request.context.clock.read().wall_ms
+    since, until, every = query("since"), query("until"), query("every") or Every.ALL.value
+    if every not in {it.value for it in Every}:
+        raise InvalidValue(f"“{every[:80]}” is no period.", hint="Write all, day, week or month.")
+    by = query("by")
+    wanted = Wanted(
+        since_ms=read_time(since, zone) if since else now_ms - MONTH_MS,
+        until_ms=read_time(until, zone) if until else now_ms,
+        by=tuple(dimensions(by)) if by is not None else DIMENSIONS,
+        every=Every(every),
+        zone=zone,
+    )
+    return json_answer(await request.context.usage.report(who, wanted))
 
 
 async def get_metrics(request: Request) -> Answer:

@@ -26,12 +26,13 @@ DEMAND_SECONDS = 60.0
 _STEP = 500
 
 
-async def prune(journal: JournalThread, clock: PoolClock, keep_days: float) -> None:
-    """Forget leases that ended long ago, now and then once a day; ends when it is cancelled."""
+async def prune(journal: JournalThread, clock: PoolClock, keep_days: float, usage_keep_days: float) -> None:
+    """Forget leases that ended long ago, and who held what then, now and once a day; ends when cancelled."""
 
     def step(open_journal: Journal) -> int:
         now = clock.read()
         before = now.wall_ms - round(keep_days * _DAY_SECONDS * 1000)
+        open_journal.spent.prune(now.wall_ms - round(usage_keep_days * _DAY_SECONDS * 1000))
         return open_journal.prune(ended_before_wall_ms=before, now_ms=now.now_ms, limit=_STEP)
 
     while True:

@@ -27,6 +27,7 @@ from jupyter_gpupool.service.idleness import Idleness
 from jupyter_gpupool.service.nodes import Changes, NodeBook
 from jupyter_gpupool.service.processes import Processes
 from jupyter_gpupool.service.reports import holders_event, joined, lease_event
+from jupyter_gpupool.service.usage_meter import UsageMeter
 from jupyter_gpupool.service.watch import Watch
 
 _log = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ class Inbox:
 
     Parameters
     ----------
-    host, book, dispatcher, watch, clock, idleness, processes
+    host, book, dispatcher, watch, clock, idleness, meter, processes
         The parts of the service that reports concern.
     sweep_seconds : float
         Pause between two reconcile sweeps.
@@ -52,6 +53,7 @@ class Inbox:
         watch: Watch,
         clock: PoolClock,
         idleness: Idleness,
+        meter: UsageMeter,
         processes: Processes,
         sweep_seconds: float,
     ) -> None:
@@ -61,6 +63,7 @@ class Inbox:
         self._watch = watch
         self._clock = clock
         self._idleness = idleness
+        self._meter = meter
         self._processes = processes
         self._sweep_seconds = sweep_seconds
 
@@ -79,6 +82,7 @@ class Inbox:
                     self._noted(node_id, self._book.note(node_id, report))
                     if isinstance(report, SampleReport):
                         self._idleness.sampled(report, node_id)
+                        self._meter.sampled(report, node_id)
                 case QuiescedReport():
                     self._dispatcher.quiesced(report.lease_id, report.generation)
                 case _:

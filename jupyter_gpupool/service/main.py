@@ -47,6 +47,7 @@ from jupyter_gpupool.service.snapshots import SnapshotIndex
 from jupyter_gpupool.service.throttle import Throttle
 from jupyter_gpupool.service.tickets import TicketBook
 from jupyter_gpupool.service.usage import Usage
+from jupyter_gpupool.service.usage_meter import UsageMeter
 from jupyter_gpupool.service.views import Views
 from jupyter_gpupool.service.watch import Watch
 from jupyter_gpupool.service.web import App, Context
@@ -118,6 +119,7 @@ class _Service:
             watch=self.watch,
         )
         self.idleness = Idleness(self.host, self.clock)
+        self.meter = UsageMeter(self.host, self.clock)
         self.processes = Processes(self.host, self.dispatcher, self.book, self.watch)
         self.inbox = Inbox(
             host=self.host,
@@ -126,6 +128,7 @@ class _Service:
             watch=self.watch,
             clock=self.clock,
             idleness=self.idleness,
+            meter=self.meter,
             processes=self.processes,
             sweep_seconds=settings.sweep_seconds,
         )
@@ -197,7 +200,7 @@ class _Service:
             processes=self.processes,
             host=self.host,
             views=self.views,
-            usage=Usage(self.host, self.journal, self.clock),
+            usage=Usage(self.host, self.journal, self.clock, self.meter, settings.prices),
             snapshots=SnapshotIndex(self.journal, self.clock),
             watch=self.watch,
             metrics=self.metrics,
@@ -207,6 +210,7 @@ class _Service:
             throttle=Throttle(
                 requests_per_second=settings.requests_per_second, streams=settings.owner_streams
             ),
+            clock=self.clock,
             hosts=frozenset({*LOOPBACK_HOSTS, settings.ip, *settings.allowed_hosts, *self._names}),
             request_ids=request_ids(),
         )
@@ -264,9 +268,12 @@ class _Service:
         settings = self._settings
         await stack.enter_async_context(_background(self.inbox.sweep()))
         await stack.enter_async_context(
-            _background(housekeeping.prune(self.journal, self.clock, settings.keep_days))
+            _background(
+                housekeeping.prune(self.journal, self.clock, settings.keep_days, settings.usage_keep_days)
+            )
         )
         await stack.enter_async_context(_background(housekeeping.keep_demand(self.host, self.journal)))
+        await stack.enter_async_context(_background(self.meter.keep(self.journal)))
         ends = [asyncio.ensure_future(_until_signal())]
         if settings.embedded:
             unused = housekeeping.until_unused(self.host, self.activity, settings.idle_exit_seconds)

@@ -66,6 +66,8 @@ class ServiceSettings:
     requests_per_second: float = 0.0
     owner_streams: int = 0
     hub: HubSettings | None = None
+    usage_keep_days: float = 400.0
+    prices: Mapping[str, float] = field(default_factory=dict)
     start_agent: bool = True
     rules: NodeRules = field(default_factory=NodeRules)
 
@@ -205,7 +207,17 @@ class PoolService(Configurable):
     keep_days = Float(
         30.0,
         min=0.0,
-        help="How long leases that ended are kept in the journal; their usage is kept for ever.",
+        help="How long leases that ended are kept in the journal; the sum of their usage is kept for ever.",
+    ).tag(config=True)
+    usage_keep_days = Float(
+        400.0,
+        min=1.0,
+        help="How long it is kept who held and used what, and when: what `jupyter gpupool usage` reports.",
+    ).tag(config=True)
+    prices = Dict(
+        value_trait=Float(min=0.0),
+        key_trait=Unicode(),
+        help="Price of a whole device for an hour, by words of its model's name: {'A100': 1.8, 'H100': 3.5}.",
     ).tag(config=True)
 
     hub = Bool(
@@ -272,6 +284,8 @@ class PoolService(Configurable):
             requests_per_second=self.requests_per_second or (HUB_LIMIT if hub else 0),
             owner_streams=self.owner_streams or (HUB_LIMIT if hub else 0),
             hub=hub,
+            usage_keep_days=self.usage_keep_days,
+            prices=dict(self.prices),
             start_agent=self.start_agent,
             rules=rules or NodeRules(),
         )

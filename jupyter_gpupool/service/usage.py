@@ -5,17 +5,24 @@ Rule of this module: the sum is exact in pool time; it is rounded only when it i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from jupyter_gpupool.cluster.journal import Journal
+from jupyter_gpupool.cluster.journal_spans import KnownDevice, MeasuredHour, Span, spans_until
 from jupyter_gpupool.core.hooks import StandingsBook
 from jupyter_gpupool.core.policies.order import Standing
 from jupyter_gpupool.core.quotas import usage_until
 from jupyter_gpupool.core.quotas.book import Book
 from jupyter_gpupool.core.quotas.check import DEVICE_HOUR, OF_ALL_KINDS, Bound, bounds
 from jupyter_gpupool.core.shares import WHOLE_MILLI
-from jupyter_gpupool.protocol.documents import HeldDoc, QuotaDoc, UsageDoc
+from jupyter_gpupool.protocol.documents import HeldDoc, QuotaDoc, UsageDoc, UsageRowDoc
 from jupyter_gpupool.service.auth import Principal
 from jupyter_gpupool.service.clock import PoolClock
 from jupyter_gpupool.service.host import PoolHost
 from jupyter_gpupool.service.journaling import JournalThread
+from jupyter_gpupool.service.usage_meter import UsageMeter
+from jupyter_gpupool.service.usage_report import Facts, Wanted, report
 
 #: What a limit is about -> how it is called, and what is one of it.
 _SHOWN = {
@@ -35,12 +42,25 @@ class Usage:
     ----------
     host, journal, clock
         The live leases, the ended ones, and pool time.
+    meter : UsageMeter
+        What was measured and is not written down yet.
+    prices : mapping of str to float
+        Price of a device-hour, by words of the model's name.
     """
 
-    def __init__(self, host: PoolHost, journal: JournalThread, clock: PoolClock) -> None:
+    def __init__(
+        self,
+        host: PoolHost,
+        journal: JournalThread,
+        clock: PoolClock,
+        meter: UsageMeter,
+        prices: Mapping[str, float] = MappingProxyType({}),
+    ) -> None:
         self._host = host
         self._journal = journal
         self._clock = clock
+        self._meter = meter
+        self._prices = prices
 
     async def of(self, who: Principal) -> list[UsageDoc]:
         """Return what this owner has used; of others nothing is shown."""
@@ -63,6 +83,36 @@ class Usage:
                 quotas=_quotas(self._host.pool.usage, who.owner, now_ms),
             )
         ]
+
+    async def report(self, who: Principal, wanted: Wanted) -> list[UsageRowDoc]:
+        """Return who has held and used what; of others only administrators are told."""
+        await self._host.settled()
+
+        def read(journal: Journal) -> tuple[list[Span], list[MeasuredHour], list[KnownDevice]]:
+            spent, since, until = journal.spent, wanted.since_ms, wanted.until_ms
+            return spent.spans(since, until), spent.measured(since, until), spent.devices()
+
+        # taken before the journal is asked: a lease that ends meanwhile is counted once
+        now = self._clock.read()
+        live = [
+            span
+            for lease in self._host.leases.values()
+            for span in spans_until(lease, now.now_ms, now.wall_ms)
+        ]
+        pending = self._meter.pending()
+        spans, measured, devices = await self._journal.read(read)
+        everybody = who.administrator and not who.kernel_id
+        alive = {span.lease_id for span in live}
+        spans = [it for it in spans if it.until_ms <= now.wall_ms or it.lease_id not in alive]
+        book = self._host.pool.usage
+        facts = Facts(
+            spans=[it for it in (*spans, *live) if everybody or it.owner == who.owner],
+            measured=[it for it in (*measured, *pending) if everybody or it.owner == who.owner],
+            devices={it.id: it for it in devices} | self._meter.devices(),
+            groups=book.quotas.group_of if isinstance(book, Book) else {},
+            prices=self._prices,
+        )
+        return report(facts, wanted)
 
 
 def _held(book: StandingsBook, owner: str, now_ms: int) -> list[HeldDoc]:

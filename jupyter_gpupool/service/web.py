@@ -17,6 +17,7 @@ from jupyter_gpupool.protocol import codec
 from jupyter_gpupool.service.activity import Activity
 from jupyter_gpupool.service.audit import AuditLog
 from jupyter_gpupool.service.auth import Identity, Principal, Unauthenticated
+from jupyter_gpupool.service.clock import PoolClock
 from jupyter_gpupool.service.desk import Desk
 from jupyter_gpupool.service.errors import TooLarge, TooSlow
 from jupyter_gpupool.service.host import PoolHost
@@ -74,6 +75,7 @@ class Context:
     activity: Activity
     throttle: Throttle
     audit: AuditLog
+    clock: PoolClock
     #: Names that requests may have in their Host header.
     hosts: frozenset[str]
     #: Yields ids of requests.

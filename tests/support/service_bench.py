@@ -48,6 +48,7 @@ from jupyter_gpupool.service.metrics import Metrics
 from jupyter_gpupool.service.nodes import NodeBook
 from jupyter_gpupool.service.processes import Processes
 from jupyter_gpupool.service.tickets import TicketBook
+from jupyter_gpupool.service.usage_meter import UsageMeter
 from jupyter_gpupool.service.views import Views
 from jupyter_gpupool.service.watch import Watch
 from tests.support.waiting import until
@@ -199,9 +200,11 @@ class ServiceBench:
             watch=self.watch,
         )
         self.idleness = Idleness(self.host, self.clock)
+        self.meter = UsageMeter(self.host, self.clock)
         self.processes = Processes(self.host, self.dispatcher, self.book, self.watch)
         self.agent.inbox = self.inbox = Inbox(
             idleness=self.idleness,
+            meter=self.meter,
             processes=self.processes,
             host=self.host,
             book=self.book,

@@ -17,7 +17,6 @@ from pathlib import Path
 import msgspec
 
 from jupyter_gpupool._version import version
-from jupyter_gpupool.client.calls import Connection
 from jupyter_gpupool.client.discovery import find_pool
 from jupyter_gpupool.client.sync import PoolClient
 from jupyter_gpupool.core.errors import GPUPoolError
@@ -140,25 +139,10 @@ def _pool() -> tuple[HealthDoc | None, list[NodeDoc], str, float | None]:
     if sys.platform != "linux":
         return None, [], "the pool and its agents run on Linux", None
     try:
-        connection = find_pool(autostart=False)
-        client = PoolClient(connection)
+        client = PoolClient(find_pool(autostart=False))
         try:
-            return client.health(), client.nodes(), "", _skew(connection)
+            return client.health(), client.nodes(), "", client.skew_seconds()
         finally:
             client.close()
     except GPUPoolError as error:
         return None, [], str(error), None
-
-
-def _skew(connection: Connection) -> float | None:
-    """Compare clocks by the Date that the service answers with; it has whole seconds only."""
-    from email.utils import parsedate_to_datetime
-
-    import urllib3
-
-    with urllib3.PoolManager(retries=False, ca_certs=connection.ca_file or None) as http:
-        try:
-            answer = http.request("GET", f"{connection.url}/health", timeout=5.0)
-            return parsedate_to_datetime(answer.headers["Date"]).timestamp() - time.time()
-        except (urllib3.exceptions.HTTPError, KeyError, ValueError):
-            return None

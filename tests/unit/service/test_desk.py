@@ -265,7 +265,7 @@ async def test_readings_are_shown_and_unmanaged_memory_is_not_free(bench: Servic
 
 @pytest.mark.asyncio
 async def test_usage_is_exact_by_pool_time(bench: ServiceBench) -> None:
-    usage = Usage(bench.host, bench.journal, bench.clock)
+    usage = Usage(bench.host, bench.journal, bench.clock, bench.meter)
     lease = await bench.active(250)
     bench.hands.pass_seconds(100)
     (doc,) = await usage.of(ANN)

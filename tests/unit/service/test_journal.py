@@ -201,6 +201,10 @@ class TestPruning:
         journal.close()
 
 
+#: The version from which it is kept who held what when.
+USAGE_SPANS = 7
+
+
 class TestSchemas:
     """Files of other versions."""
 
@@ -233,6 +237,8 @@ class TestSchemas:
         assert journal.live_leases() == [live]
         assert journal.lease(ended.id) == ended
         assert journal.usage() == [UsageRow(owner="ann", used_milli_ms=9, leases=1)]
+        if version < USAGE_SPANS:
+            assert sum(span.used_milli_ms for span in journal.spent.spans(-1, 2**60)) == 9
         commit(journal, a_lease(3, LeaseState.ENDED, used=1))
         assert journal.usage() == [UsageRow(owner="ann", used_milli_ms=10, leases=2)]
         journal.close()

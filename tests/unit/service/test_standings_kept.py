@@ -45,7 +45,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[ServiceBench]:
 
 
 async def usage_of(bench: ServiceBench, who: Principal) -> UsageDoc:
-    (doc,) = await Usage(bench.host, bench.journal, bench.clock).of(who)
+    (doc,) = await Usage(bench.host, bench.journal, bench.clock, bench.meter).of(who)
     return doc
 
 
