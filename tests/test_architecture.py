@@ -33,7 +33,8 @@ DOORS = {
     "rich": ("kernel", "selftest", "service", "sim", "cli"),
     "yaml": ("cluster",),
     **dict.fromkeys(("blake3", "fsspec", "xxhash", "zstandard"), ("state",)),
-    **dict.fromkeys(("pandas", "pyarrow", "matplotlib"), ("state",)),
+    **dict.fromkeys(("pandas", "matplotlib"), ("state",)),
+    "pyarrow": ("cli", "state"),
     "numpy": ("sim", "state"),
 }
 #: Errors of the core that no request meets: bugs, which are a 500, and what only agents' reports raise.
