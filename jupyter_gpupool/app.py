@@ -13,6 +13,7 @@ from jupyter_gpupool.cli.base import Command
 from jupyter_gpupool.cli.config import ConfigApp
 from jupyter_gpupool.cli.doctor.app import DoctorApp
 from jupyter_gpupool.cli.joining import CertsApp, TokenApp
+from jupyter_gpupool.cli.journal import JournalApp
 from jupyter_gpupool.cli.kernelspec import KernelspecApp
 from jupyter_gpupool.cli.run import RunApp
 from jupyter_gpupool.cli.serve import AgentApp, ServeApp, StopApp
@@ -38,6 +39,7 @@ class GPUPoolApp(Command):
         "why": (WhyApp, "Say why a request waits, and for how long, probably."),
         "doctor": (DoctorApp, "Find the usual misconfigurations, and say how to mend each."),
         "usage": (UsageApp, "Report device-hours: held, and really used."),
+        "journal": (JournalApp, "Back the pool's journal up, and restore it."),
         "selftest": (SelfTestApp, "Prove on this machine what is promised of leases."),
         "kernelspec": (KernelspecApp, "Add entries to the kernel picker whose kernels run with a share."),
         "config": (ConfigApp, "Show every setting and where it came from."),

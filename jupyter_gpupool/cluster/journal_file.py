@@ -135,7 +135,14 @@ def _check_before(path: Path) -> None:
         raise corrupt(path, f"its log {log} is not a write-ahead log")
 
 
-def _check_open(database: sqlite3.Connection, path: Path) -> None:
+def check_open(database: sqlite3.Connection, path: Path) -> None:
+    """Refuse a database that is no journal of ours, of a newer version, or damaged.
+
+    Raises
+    ------
+    JournalCorrupt, JournalTooNew
+        See there; the messages name ``path``.
+    """
     (mark,) = database.execute("PRAGMA application_id").fetchone()
     (version,) = database.execute("PRAGMA user_version").fetchone()
     if mark != APPLICATION_ID:
@@ -166,7 +173,7 @@ def open_database(path: Path, *, create: bool = True) -> sqlite3.Connection:
     except (OSError, sqlite3.Error) as error:
         raise unavailable(path, error) from error
     try:
-        _check_open(database, path)
+        check_open(database, path)
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = FULL")
         migrate(database)

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from jupyter_gpupool.cluster.journal import IdempotencyRow, Journal
 from jupyter_gpupool.core.effects import WriteDown
+from jupyter_gpupool.core.leases import LeaseEvent
 from jupyter_gpupool.core.quotas.usage import OwnerUsage
 from jupyter_gpupool.service.clock import PoolClock
 from jupyter_gpupool.service.metrics import Metrics
@@ -62,6 +63,8 @@ class JournalThread:
         began = perf_counter()
         await asyncio.get_running_loop().run_in_executor(self._thread, write)
         self._metrics.committed(len(writes), perf_counter() - began)
+        for lease in (write.lease for write in writes if write.event is LeaseEvent.GRANTED):
+            self._metrics.granted(((lease.granted_ms or 0) - lease.requested_ms) / 1000)
 
     async def read(self, look: Callable[[Journal], T]) -> T:
         """Call ``look`` with the journal, in its thread."""

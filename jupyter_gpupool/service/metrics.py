@@ -14,6 +14,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from jupyter_gpupool.core.leases import LeaseState
 from jupyter_gpupool.protocol.telemetry import POOL, PREFIX, Metric
 
+#: Bounds of waits, seconds: from at once to a day.
+_WAITS = (0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 1800.0, 3600.0, 3 * 3600.0, 8 * 3600.0, 86400.0)
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
 
 
@@ -35,10 +37,9 @@ class Metrics:
         self._devices = self._gauge("devices")
         self._compute = self._gauge("compute_devices")
         self._up = self._gauge("journal_writable")
-        commits = POOL["journal_commit_seconds"]
-        self._commits = Histogram(
-            PREFIX + commits.name, help_text(commits), buckets=_SECONDS, registry=self._registry
-        )
+        self._nodes = self._gauge("nodes")
+        self._commits = self._histogram("journal_commit_seconds", _SECONDS)
+        self._waits = self._histogram("wait_seconds", _WAITS)
         self._transitions = self._counter("transitions")
         self._requests = self._counter("http_requests")
         self._answers: dict[tuple[str, int], Counter] = {}
@@ -46,6 +47,9 @@ class Metrics:
     def _gauge(self, name: str) -> Gauge:
         metric = POOL[name]
         return Gauge(PREFIX + name, help_text(metric), metric.labels, registry=self._registry)
+
+    def _histogram(self, name: str, buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(PREFIX + name, help_text(POOL[name]), buckets=buckets, registry=self._registry)
 
     def _counter(self, name: str) -> Counter:
         metric = POOL[name]
@@ -55,6 +59,10 @@ class Metrics:
         """Count one transaction of the journal."""
         self._commits.observe(seconds)
         self._transitions.inc(transitions)
+
+    def granted(self, wait_seconds: float) -> None:
+        """Count one grant, by how long its request waited."""
+        self._waits.observe(wait_seconds)
 
     def answered(self, method: str, status: int) -> None:
         """Count one HTTP answer."""
@@ -70,6 +78,7 @@ class Metrics:
         offered: Iterable[bool],
         compute: Iterable[tuple[str, int, int]],
         writable: bool,
+        connected: Iterable[bool] = (),
         measured: bytes = b"",
     ) -> bytes:
         """Set the gauges and write everything in the text format.
@@ -84,6 +93,8 @@ class Metrics:
             Of each device, its kind and thousandths of compute.
         writable : bool
             Whether the journal can be written.
+        connected : iterable of bool
+            Of each node, whether its agent is connected.
         measured : bytes
             Series of devices and leases, see `Measured.text`.
         """
@@ -97,6 +108,9 @@ class Metrics:
         flags = list(offered)
         self._devices.labels("true").set(flags.count(True))
         self._devices.labels("false").set(flags.count(False))
+        up = list(connected)
+        self._nodes.labels("true").set(up.count(True))
+        self._nodes.labels("false").set(up.count(False))
         self._compute.clear()
         for kind, free, total in compute:
             self._compute.labels(kind, "free").inc(free / 1000)
