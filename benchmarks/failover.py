@@ -43,6 +43,7 @@ async def _measure(report: Report, pool: Pool, dying: int) -> None:
         await _failure(report, pool, pool.nodes[:dying], "nodes", killing_service=False)
         await _failure(report, pool, pool.nodes[dying : 2 * dying], "nodes and service", killing_service=True)
         await _rolling_restart(report, pool)
+        await _frozen(report, pool, pool.nodes[-1])
     finally:
         await pool.close()
     faults = pool.journal_faults()
@@ -204,6 +205,22 @@ async def _rolling_restart(report: Report, pool: Pool) -> None:
     report.add(f"rolling restart of {len(pool.nodes)} agents", time.monotonic() - began, "s")
     await asyncio.sleep(1.0)
     await _nothing_lost(report, pool, before, "rolling restart")
+
+
+async def _frozen(report: Report, pool: Pool, node: Node) -> None:
+    """Freeze an agent until that is noticed, and let it go on: its holders have lost nothing."""
+    before = {key for key, lease in (await pool.leases()).items() if lease["state"] == "active"}
+
+    async def noticed() -> bool:
+        return node.name not in await pool.connected()
+
+    signal_agent(node, signal.SIGSTOP)
+    try:
+        report.add("a frozen agent is noticed after", await pool.until(noticed, "it"), "s", "< 15")
+    finally:
+        signal_agent(node, signal.SIGCONT)
+    await pool.until(_are(pool, {node.name}), f"{node.name} to be back")
+    await _nothing_lost(report, pool, before, "a frozen agent")
 
 
 def _tcp_close_seconds() -> float:

@@ -37,7 +37,9 @@ _OURS: dict[str, Any] = {
     "distributed.admin.tick.interval": "5s",
     "distributed.comm.default-scheme": "tls",
     "distributed.comm.require-encryption": True,
-    "distributed.comm.timeouts.connect": "5s",
+    # Dask gives the first attempt a fifth of it. When many agents come at once after a restart, handshakes
+    # wait for each other, and one that is given up and begun again makes that longer for all.
+    "distributed.comm.timeouts.connect": "60s",
     # Dask asserts that this is at least 11 s.
     "distributed.comm.timeouts.tcp": "12s",
     "distributed.diagnostics.nvml": False,

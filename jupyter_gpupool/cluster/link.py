@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import time
 import uuid
 from collections.abc import Callable
@@ -100,7 +101,8 @@ class AgentLink:
                 if address:
                     await self._try(address, seen)
                     pause = FIRST_PAUSE_SECONDS if time.monotonic() - began > pause * 2 else pause
-                await self._pause(seen, pause)
+                apart = random.uniform(0.5, 1.0)  # noqa: S311 - so that not all agents come at once
+                await self._pause(seen, pause * apart)
                 pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
     async def _try(self, address: str, seen: Signature) -> None:
