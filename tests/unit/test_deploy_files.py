@@ -104,3 +104,36 @@ def test_the_page_lists_the_ports_and_names_commands_that_exist() -> None:
             assert not below or below in further
         else:
             assert not _unknown([command, *re.findall(r"--[\w.-]+", rest)])
+
+
+def test_the_batch_job_starts_an_agent_that_exists_with_a_name_and_directories_of_its_own(
+    tmp_path: Path,
+) -> None:
+    """Run the script with an ``srun`` and a ``jupyter`` that write down what they are told."""
+    text = (DOCS / "deploy" / "gpupool-agent.sbatch").read_text()
+    bin_dir = tmp_path / "bin"
+    bin_dir.mkdir()
+    for name, does in (
+        ("srun", 'exec "$@"'),
+        ("jupyter", 'printf "%s\\n" "$@"; env | grep ^JUPYTER_GPUPOOL'),
+    ):
+        (bin_dir / name).write_text(f"#!/bin/sh\n{does}\n")
+        (bin_dir / name).chmod(0o755)
+    script = tmp_path / "job.sbatch"
+    script.write_text(text.replace("/opt/gpupool/bin/jupyter", str(bin_dir / "jupyter")))
+    slurm = {
+        "SLURM_JOB_ID": "17",
+        "SLURMD_NODENAME": "n5",
+        "HOME": "/home/ann",
+        "PATH": f"{bin_dir}:/usr/bin:/bin",
+    }
+    done = subprocess.run(["bash", str(script)], env=slurm, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    words = done.stdout.splitlines()
+    told = [word for word in words if not word.startswith("JUPYTER_GPUPOOL")]
+    assert told[:2] == ["gpupool", "agent"]
+    assert _unknown(told[1:]) == []
+    assert told[told.index("--node") + 1] == "n5-17"
+    assert told[told.index("--join-token-file") + 1] == "/home/ann/.gpupool-join-token"
+    assert {word.partition("=")[0] for word in words} - set(told) <= KNOWN_VARIABLES
+    assert all("17" in word for word in words if word not in told)
