@@ -31,9 +31,9 @@ GRACE_SECONDS = 15.0
 
 def measure(report: Report) -> None:
     """Measure both failures and the rolling restart."""
-    nodes, dying, grace = (5, 1, 3.0) if report.quick else (20, 2, GRACE_SECONDS)
+    nodes, dying = (5, 1) if report.quick else (20, 2)
     with world() as environment:
-        pool = Pool(environment, nodes, "1xA100-80GB", grace_seconds=grace)
+        pool = Pool(environment, nodes, "1xA100-80GB", grace_seconds=GRACE_SECONDS)
         asyncio.run(_measure(report, pool, dying))
 
 

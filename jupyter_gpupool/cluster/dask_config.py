@@ -38,8 +38,9 @@ _OURS: dict[str, Any] = {
     "distributed.comm.default-scheme": "tls",
     "distributed.comm.require-encryption": True,
     # Dask gives the first attempt a fifth of it. When many agents come at once after a restart, handshakes
-    # wait for each other, and one that is given up and begun again makes that longer for all.
-    "distributed.comm.timeouts.connect": "60s",
+    # wait for each other, and one that is given up and begun again makes that longer for all. It is also how
+    # long an agent may sleep between two attempts: well below the grace that a service gives after its start.
+    "distributed.comm.timeouts.connect": "10s",
     # Dask asserts that this is at least 11 s.
     "distributed.comm.timeouts.tcp": "12s",
     "distributed.diagnostics.nvml": False,

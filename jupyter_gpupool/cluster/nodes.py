@@ -21,7 +21,7 @@ _NEEDLESS_TIMERS = ("find-missing", "idle-timeout", "monitor", "no-workers-timeo
 #: How often an agent says that it lives, seconds. A broken connection is noticed at once without it.
 HEARTBEAT_SECONDS = 2.0
 #: How long an agent waits for a scheduler to take it, seconds.
-START_SECONDS = 60.0
+START_SECONDS = 30.0
 
 
 def _ignore(**_: Any) -> None:
