@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jupyter_gpupool.core.errors import GPUPoolError
-from jupyter_gpupool.hub.offers import Offers
-from jupyter_gpupool.hub.spawning import Slices
 from jupyter_gpupool.protocol import names
 
 #: Where a pool that the Hub manages listens, on loopback.
@@ -55,7 +53,6 @@ def configure(
     environment: Mapping[str, str] | None = None,
     administrators: Sequence[str] = (),
     administrator_groups: Sequence[str] = (),
-    offers: Offers | Mapping[str, Any] | None = None,
 ) -> None:
     """Give a Hub a pool.
 
@@ -79,8 +76,6 @@ def configure(
         Further variables of the pool that the Hub starts.
     administrators, administrator_groups : sequence of str
         Users, and groups of the Hub, who see names and may end leases.
-    offers : Offers or mapping, optional
-        Offer shares for whole servers when they are started. Without it kernels ask, and servers have none.
 
     Raises
     ------
@@ -99,10 +94,6 @@ def configure(
     _add_scopes(c, name)
     _add_administrators(c, name, administrators, administrator_groups)
     c.Spawner.environment.update({names.ENV_HUB_URL: reached, names.ENV_AUTOSTART: "0"})
-    if offers is not None:
-        own = url or names.origin("http", "127.0.0.1", port)
-        wanted = offers if isinstance(offers, Offers) else Offers(**offers)
-        Slices(own.rstrip("/"), name, wanted).install(c)
 
 
 def _add_service(c: Any, name: str, url: str, api_token: str) -> None:

@@ -19,8 +19,6 @@ ENV_CA_FILE = "JUPYTER_GPUPOOL_CA_FILE"
 ENV_HUB_URL = "JUPYTER_GPUPOOL_HUB_URL"
 #: Variable in which JupyterHub gives a server (and so its kernels) the server's own token.
 ENV_HUB_TOKEN = "JUPYTERHUB_API_TOKEN"  # noqa: S105 - the name of a variable, not a secret
-#: Id of the lease that a Jupyter server puts itself, and so all of its kernels, under as it starts.
-ENV_SERVER_LEASE = "JUPYTER_GPUPOOL_SERVER_LEASE"
 #: Id of the lease that a restarted kernel attaches to again when its extension loads.
 ENV_REATTACH = "JUPYTER_GPUPOOL_REATTACH"
 #: Id of the lease that a process (or the parent that started it) is under; set with the lease's environment.
