@@ -80,7 +80,7 @@ distclean: clean  ## remove the environment and the Node packages too
 # --- the environment: one virtual environment, one stamp for each set of packages ------------------
 
 environment-lab: $(VENV)/.lab
-environment: $(VENV)/.test
+environment: $(VENV)/.test $(VENV)/.proxy
 environment-dev: $(VENV)/.dev
 
 $(BIN)/python:
@@ -119,6 +119,13 @@ $(VENV)/.docs: $(BIN)/python $(INPUTS)
 	@echo "Installing this package and what its documentation needs, and building the front end …"
 	@$(PIP) -e '.[demo,docs]'
 	@touch $(VENV)/.lab $@
+
+# The proxy of JupyterHub, for the tests with a real Hub. Where it cannot be had, they are skipped and say so.
+$(VENV)/.proxy: $(BIN)/python $(VENV)/.node
+	@echo "Installing configurable-http-proxy …"
+	@PATH="$(abspath $(BIN)):$$PATH" npm install --silent --no-audit --no-fund --prefix $(VENV)/chp \
+		configurable-http-proxy@5.3.0 || echo "It could not be installed: tests with a JupyterHub will be skipped."
+	@touch $@
 
 # The build brings its own Node.js where there is none; to work on the front end it has to stay.
 $(VENV)/.node: $(BIN)/python
