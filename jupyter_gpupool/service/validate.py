@@ -71,8 +71,10 @@ def label(text: str) -> str:
 
 
 def message(text: str) -> str:
-    """Make what an administrator says showable in one line."""
-    return printable(text).strip()[:TEXT]
+    """Make what an administrator says showable in one line; half a message is none, so a long one is refused."""
+    if len(text) > TEXT:
+        raise InvalidValue("message is too long.", hint=f"Give at most {TEXT} characters.")
+    return printable(text).strip()
 
 
 def snapshots_report(report: SnapshotsReport) -> SnapshotsReport:
