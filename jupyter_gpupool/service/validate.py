@@ -71,7 +71,7 @@ def label(text: str) -> str:
 
 
 def message(text: str) -> str:
-    """Make what an administrator says showable in one line; half a message is none, so a long one is refused."""
+    """Make what an administrator says showable in one line; a long one is refused, as half of it is none."""
     if len(text) > TEXT:
         raise InvalidValue("message is too long.", hint=f"Give at most {TEXT} characters.")
     return printable(text).strip()
