@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import threading
 from collections.abc import Mapping
@@ -146,7 +147,7 @@ class DeskBench:
 def peer_of(process: subprocess.Popen[bytes]) -> Peer:
     start_ticks = start_time(process.pid)
     assert start_ticks is not None
-    return Peer(ProcessMark(pid=process.pid, start_ticks=start_ticks), open_pidfd(process.pid))
+    return Peer(ProcessMark(pid=process.pid, start_ticks=start_ticks), open_pidfd(process.pid), os.getuid())
 
 
 def order_for(*devices: str, generation: int = 1) -> PrepareOrder:
