@@ -15,6 +15,7 @@ from jupyter_gpupool.cli.doctor.app import DoctorApp
 from jupyter_gpupool.cli.joining import CertsApp, TokenApp
 from jupyter_gpupool.cli.journal import JournalApp
 from jupyter_gpupool.cli.kernelspec import KernelspecApp
+from jupyter_gpupool.cli.proposals import ProposalsApp
 from jupyter_gpupool.cli.run import RunApp
 from jupyter_gpupool.cli.serve import AgentApp, ServeApp, StopApp
 from jupyter_gpupool.cli.simulate import SimulateApp
@@ -36,6 +37,7 @@ class GPUPoolApp(Command):
         "status": (StatusApp, "Show the pool: devices, leases, queue."),
         "simulate": (SimulateApp, "Try out a pool, its rules and its users before they are there."),
         "run": (RunApp, "Run a command under what a lease has on this node."),
+        "proposals": (ProposalsApp, "Show what would have to move for requests to fit."),
         "why": (WhyApp, "Say why a request waits, and for how long, probably."),
         "doctor": (DoctorApp, "Find the usual misconfigurations, and say how to mend each."),
         "usage": (UsageApp, "Report device-hours: held, and really used."),

@@ -29,6 +29,7 @@ from jupyter_gpupool.protocol.documents import (
     LeaseRequest,
     NodeDoc,
     PoolDoc,
+    ProposalDoc,
     QueueEntryDoc,
     QuiescedDoc,
     ResizeRequest,
@@ -146,6 +147,10 @@ class AsyncPoolClient:
     async def leases(self) -> list[LeaseDoc]:
         """Read the live leases."""
         return await self._ask(calls.get("leases"), list[LeaseDoc])
+
+    async def proposals(self) -> list[ProposalDoc]:
+        """Read what would have to move for requests to fit; for administrators."""
+        return await self._ask(calls.get("proposals"), list[ProposalDoc])
 
     async def usage(self) -> list[UsageDoc]:
         """Read what each owner has used."""

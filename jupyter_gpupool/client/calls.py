@@ -104,7 +104,7 @@ class Call:
 
 
 def get(what: str) -> Call:
-    """Read ``pool``, ``devices``, ``nodes``, ``queue``, ``leases``, ``usage`` or ``snapshots``."""
+    """Read ``pool``, ``devices``, ``nodes``, ``queue``, ``leases``, ``usage`` and so on."""
     return Call(method="GET", path=f"{API_PREFIX}/{what}")
 
 

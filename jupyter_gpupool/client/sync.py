@@ -32,6 +32,7 @@ from jupyter_gpupool.protocol.documents import (
     LeaseRequest,
     NodeDoc,
     PoolDoc,
+    ProposalDoc,
     QueueEntryDoc,
     QuiescedDoc,
     ResizeRequest,
@@ -118,6 +119,10 @@ class PoolClient:
     def leases(self) -> list[LeaseDoc]:
         """Read the live leases."""
         return self._ask(calls.get("leases"), list[LeaseDoc])
+
+    def proposals(self) -> list[ProposalDoc]:
+        """Read what would have to move for requests to fit; for administrators."""
+        return self._ask(calls.get("proposals"), list[ProposalDoc])
 
     def usage(self) -> list[UsageDoc]:
         """Read what each owner has used."""

@@ -29,7 +29,7 @@ from jupyter_gpupool.core.queue import Queue, QueueEntry
 from jupyter_gpupool.core.quotas.usage import OwnerUsage
 from jupyter_gpupool.core.reservations import Reservations
 from jupyter_gpupool.core.turn import Turn
-from jupyter_gpupool.core.why import Answerer, Why
+from jupyter_gpupool.core.why import Answerer, Proposal, Why
 
 
 def _on_journal_failed(turn: Turn, event: ev.JournalFailed) -> None:
@@ -268,6 +268,10 @@ class Pool:
             If there is no live lease of that id.
         """
         return self._answerer.why(lease_id, self._seen(now_ms), self._revision)
+
+    def proposals(self, now_ms: int | None = None) -> list[Proposal]:
+        """List the requests that would fit if a few leases moved; the pool moves nobody."""
+        return self._answerer.proposals(self._seen(now_ms), self._revision)
 
     @property
     def accuracy(self) -> Accuracy:

@@ -26,6 +26,8 @@ from jupyter_gpupool.core.wording import describe_device, describe_want, list_de
 
 #: How many leases are named that are in the way.
 _MOST_BLOCKERS = 32
+#: At how many requests is looked, from the first in line, for proposals.
+_MOST_PROPOSALS = 16
 
 
 class Blocker(NamedTuple):
@@ -44,6 +46,27 @@ class Blocker(NamedTuple):
     lease: Lease
     device_ids: tuple[str, ...]
     end: Spread | None
+
+
+class Proposal(NamedTuple):
+    """What would have to move for a request to fit; the pool moves nobody.
+
+    Attributes
+    ----------
+    lease : Lease
+        The request.
+    position : int
+        Its place in the queue.
+    waits_for : str
+        What it waits for.
+    moves : tuple of Move
+        The fewest leases whose move would make room for it.
+    """
+
+    lease: Lease
+    position: int
+    waits_for: str
+    moves: tuple[Move, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -145,6 +168,22 @@ class Answerer:
         sentences[1:1] = self._kept(found, lease)
         sentences += self._moves(found, lease)
         return replace(found, sentences=tuple(sentences))
+
+    def proposals(self, now_ms: int, revision: int) -> list[Proposal]:
+        """List the requests that would fit if a few leases moved, in the order of the queue.
+
+        Each is looked at alone: what moves for one may be in the way of another.
+        """
+        found = []
+        for entry in self._explainer.queue(now_ms, revision)[:_MOST_PROPOSALS]:
+            cause, usable = self._cause(entry.lease, now_ms)
+            if cause is Cause.CAPACITY:
+                moves = propose(self._ledger, self._queue, entry.lease, usable)
+                if moves:
+                    found.append(
+                        Proposal(entry.lease, entry.position, describe_want(entry.lease.want), moves)
+                    )
+        return found
 
     def _kept(self, why: Why, lease: Lease) -> list[str]:
         """Say which devices are kept for the first in line."""

@@ -64,6 +64,7 @@ ROUTES: dict[str, Methods] = {
     f"{API_PREFIX}/devices": {"GET": pool.get_devices},
     f"{API_PREFIX}/nodes": {"GET": pool.get_nodes},
     f"{API_PREFIX}/queue": {"GET": pool.get_queue},
+    f"{API_PREFIX}/proposals": {"GET": pool.get_proposals},
     f"{API_PREFIX}/usage": {"GET": pool.get_usage},
     f"{API_PREFIX}/usage/report": {"GET": pool.get_usage_report},
     f"{API_PREFIX}/snapshots": {"GET": snapshots.list_snapshots, "PUT": snapshots.report_snapshots},

@@ -62,6 +62,17 @@ async def get_nodes(request: Request) -> Answer:
     return json_answer(request.context.views.nodes())
 
 
+async def get_proposals(request: Request) -> Answer:
+    """Send what would have to move for requests to fit, to an administrator."""
+    if not request.who.administrator:
+        raise Forbidden(
+            "Whose leases could make room is told to administrators only.",
+            hint="`jupyter gpupool why` says what would make room for a request of yours.",
+        )
+    await request.context.host.settled()
+    return json_answer(request.context.views.proposals())
+
+
 async def get_queue(request: Request) -> Answer:
     """Send the requests that wait."""
     who = request.who

@@ -11,7 +11,14 @@ from jupyter_gpupool.core.errors import UnknownLease
 from jupyter_gpupool.core.estimates import Spread
 from jupyter_gpupool.core.leases import Lease
 from jupyter_gpupool.core.why import Blocker
-from jupyter_gpupool.protocol.documents import BlockerDoc, MoveDoc, SpreadDoc, WhyDoc
+from jupyter_gpupool.protocol.documents import (
+    BlockerDoc,
+    MoveDoc,
+    ProposalDoc,
+    ProposedMoveDoc,
+    SpreadDoc,
+    WhyDoc,
+)
 from jupyter_gpupool.service.auth import Principal
 from jupyter_gpupool.service.host import PoolHost
 from jupyter_gpupool.service.lease_views import LeaseViews, seconds
@@ -71,6 +78,40 @@ def _move(host: PoolHost, views: LeaseViews, move: Move, who: Principal) -> Move
         from_device=_name(host, move.from_id),
         to_device=_name(host, move.to_id),
     )
+
+
+def proposal_docs(host: PoolHost, now_ms: int) -> list[ProposalDoc]:
+    """Show an administrator what would have to move for requests to fit."""
+    return [
+        ProposalDoc(
+            lease_id=it.lease.id,
+            owner=it.lease.owner,
+            position=it.position,
+            waits_for=it.waits_for,
+            waited_seconds=seconds(now_ms - it.lease.requested_ms),
+            moves=[_proposed(host, move) for move in it.moves],
+        )
+        for it in host.pool.proposals(now_ms)
+    ]
+
+
+def _proposed(host: PoolHost, move: Move) -> ProposedMoveDoc:
+    return ProposedMoveDoc(
+        lease_id=move.lease.id,
+        owner=move.lease.owner,
+        holder=move.lease.holder.label,
+        compute_milli=move.lease.shares[0].compute_milli,
+        from_device=_name(host, move.from_id),
+        from_hostname=_hostname(host, move.from_id),
+        to_device=_name(host, move.to_id),
+        to_hostname=_hostname(host, move.to_id),
+    )
+
+
+def _hostname(host: PoolHost, device_id: str) -> str:
+    device = host.pool.device(device_id)
+    node = host.pool.nodes.get(device.node_id) if device is not None else None
+    return node.hostname if node is not None else ""
 
 
 def _blocker(host: PoolHost, views: LeaseViews, blocker: Blocker, who: Principal, now_ms: int) -> BlockerDoc:

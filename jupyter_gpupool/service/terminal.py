@@ -5,12 +5,13 @@ Rule of this module: pure rendering of a `PoolDoc`; no colour carries meaning al
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from jupyter_gpupool.core.shares import format_compute, format_duration, format_memory
 from jupyter_gpupool.core.wording import because, describe_part
 from jupyter_gpupool.kernel.words import spread
-from jupyter_gpupool.protocol.documents import DeviceDoc, LeaseDoc, PoolDoc, WhyDoc
+from jupyter_gpupool.protocol.documents import DeviceDoc, LeaseDoc, PoolDoc, ProposalDoc, WhyDoc
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -55,6 +56,40 @@ def _table(title: str, *columns: str) -> Table:
     for number, column in enumerate(columns):
         table.add_column(column, overflow="fold", no_wrap=number == 0)
     return table
+
+
+def print_proposals(proposals: Sequence[ProposalDoc], console: Console) -> None:
+    """Print what would have to move for requests to fit.
+
+    Parameters
+    ----------
+    proposals : sequence of ProposalDoc
+        As the API tells them to an administrator.
+    console : Console
+        Where to.
+    """
+    if not proposals:
+        console.print("No request waits that would fit if a few leases moved.")
+        return
+    table = _table("Proposals", "request", "waits for", "would have to move", "share", "from", "to")
+    for it in proposals:
+        name = f"{it.position}. …{it.lease_id[-8:]} ({it.owner}), {format_duration(it.waited_seconds)}"
+        for number, move in enumerate(it.moves):
+            first = number == 0
+            table.add_row(
+                *_plain(name if first else "", it.waits_for if first else ""),
+                *_plain(f"…{move.lease_id[-8:]} ({move.owner})" + (f" {move.holder}" if move.holder else "")),
+                *_plain(format_compute(move.compute_milli)),
+                *_plain(
+                    _where(move.from_device, move.from_hostname), _where(move.to_device, move.to_hostname)
+                ),
+            )
+    console.print(table)
+    console.print("The pool moves nobody: whoever has such a lease can release it and ask for it again.")
+
+
+def _where(device: str, hostname: str) -> str:
+    return f"{device} on {hostname}" if hostname else device
 
 
 def _devices(pool: PoolDoc) -> Table:

@@ -15,6 +15,7 @@ from jupyter_gpupool.protocol.documents import (
     LeaseDoc,
     NodeDoc,
     PoolDoc,
+    ProposalDoc,
     QueueEntryDoc,
     ReadingsDoc,
 )
@@ -24,6 +25,7 @@ from jupyter_gpupool.service.concerns import device_warnings
 from jupyter_gpupool.service.host import PoolHost
 from jupyter_gpupool.service.lease_views import LeaseViews, seconds
 from jupyter_gpupool.service.nodes import NodeBook
+from jupyter_gpupool.service.reasons import proposal_docs
 
 
 class Views:
@@ -156,6 +158,10 @@ class Views:
             count=lease.want.count,
             priority=lease.want.priority,
         )
+
+    def proposals(self) -> list[ProposalDoc]:
+        """Show an administrator what would have to move for requests to fit."""
+        return proposal_docs(self._host, self._clock.now_ms())
 
     def warnings(self) -> list[str]:
         """Say what a person should know about the pool as a whole."""

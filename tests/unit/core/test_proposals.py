@@ -113,3 +113,16 @@ def test_a_lease_is_granted_where_its_holder_runs_if_there_is_room(a_pool: MakeP
     assert node_for("2", 500, "node-3.test") != "node-3"
     assert node_for("3", 250, "node-3.test") == "node-3"
     assert node_for("4", 250, "laptop") != "node-3"
+
+
+def test_all_proposals_are_listed_in_the_order_of_the_queue(a_pool: MakePool) -> None:
+    pool, waits = scattered(a_pool, restartable=True)
+    second = pool.request(1000, owner="carl")
+    found = pool.pool.proposals()
+    queue = [it.lease.id for it in pool.pool.queue()]
+    assert sorted(queue) == [waits, second]
+    assert [(it.lease.id, it.position) for it in found] == [(queue[0], 1), (queue[1], 2)]
+    assert all(it.moves == pool.pool.why(it.lease.id).moves for it in found)
+    for lease_id in ("lease_000002", "lease_000004"):
+        pool.end(lease_id)
+    assert not pool.pool.proposals()

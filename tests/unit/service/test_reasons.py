@@ -18,7 +18,7 @@ from jupyter_gpupool.protocol.codec import decode, encode
 from jupyter_gpupool.protocol.documents import LeaseRequest, WhyDoc
 from jupyter_gpupool.service.auth import Principal
 from jupyter_gpupool.service.terminal import print_why
-from tests.support.service_bench import ServiceBench
+from tests.support.service_bench import PlayedAgent, ServiceBench
 
 ANN, BOB = Principal(owner="ann"), Principal(owner="bob")
 
@@ -120,3 +120,32 @@ async def test_holds_are_known_after_a_restart(tmp_path: Path) -> None:
         assert again.host.pool._ledger.history.hold("ann") is not None
     finally:
         await again.close()
+
+
+@pytest.mark.asyncio
+async def test_an_administrator_is_told_whose_lease_would_have_to_move_and_where_to(tmp_path: Path) -> None:
+    bench = ServiceBench(tmp_path / "d" / "journal.sqlite3", agent=PlayedAgent(devices=2))
+    await bench.open()
+    assert bench.views.proposals() == []
+    await ask(bench, ANN, device="cuda0", compute_milli=900)
+    kernels = [Principal(owner="bob", kernel_id=f"k-{it}") for it in range(2)]
+    moved = []
+    for who in kernels:
+        moved.append(await ask(bench, who, compute_milli=250))  # beside what blocks the other device
+        await bench.until(lambda: moved[-1] in bench.agent.prepared)
+        await bench.agent.attach(bench.host.leases[moved[-1]])
+        await bench.until(lambda: bench.host.leases[moved[-1]].state is LeaseState.ACTIVE)
+        if len(moved) == 1:
+            blocks = await ask(bench, ANN, device="cuda1", compute_milli=700)
+            for lease in list(bench.host.leases.values()):
+                if lease.owner == "ann" and lease.id != blocks:
+                    await bench.desk.release(ANN, lease.id, EndReason.RELEASED)
+    await bench.desk.release(ANN, blocks, EndReason.RELEASED)
+    waits = await ask(bench, ANN)
+    (found,) = bench.views.proposals()
+    assert (found.lease_id, found.owner, found.position) == (waits, "ann", 1)
+    (move,) = found.moves
+    assert (move.lease_id in moved, move.owner, move.compute_milli) == (True, "bob", 250)
+    assert {move.from_device, move.to_device} == {"cuda0", "cuda1"}
+    assert move.from_hostname == move.to_hostname == "host-node-1"
+    await bench.close()

@@ -14,10 +14,12 @@ from jupyter_gpupool.protocol.documents import (
     LeaseDoc,
     NodeDoc,
     PoolDoc,
+    ProposalDoc,
+    ProposedMoveDoc,
     ReadingsDoc,
     ShareDoc,
 )
-from jupyter_gpupool.service.terminal import print_pool
+from jupyter_gpupool.service.terminal import print_pool, print_proposals
 
 GIB = 2**30
 
@@ -132,3 +134,32 @@ def test_a_lease_shows_what_it_has_what_was_asked_for_and_what_to_read_now() -> 
     text = shown([], [a_lease_of_an_instance("It uses 93 % of its memory.")])
     assert "cuda1-mig0 (2/7 of a GPU), 20.0 GiB; 0.25 was asked for" in text
     assert "! lease_1: It uses 93 % of its memory." in text
+
+
+def test_proposals_name_who_would_have_to_move_where_to_and_that_nobody_is_moved() -> None:
+    move = ProposedMoveDoc(
+        lease_id="lease_of_bob_00000002",
+        owner="bob",
+        holder="[b]a.ipynb",
+        compute_milli=250,
+        from_device="cuda0",
+        from_hostname="n1",
+        to_device="cuda1",
+        to_hostname="n2",
+    )
+    proposal = ProposalDoc(
+        lease_id="lease_of_ann_00000001",
+        owner="ann",
+        position=1,
+        waits_for="a whole CUDA device",
+        waited_seconds=60,
+        moves=[move],
+    )
+    console = Console(file=io.StringIO(), width=160)
+    print_proposals([proposal], console)
+    text = " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
+    assert "1. …00000001 (ann), 1 min" in text
+    assert "…00000002 (bob) [b]a.ipynb 0.25 cuda0 on n1 cuda1 on n2" in text
+    assert "The pool moves nobody" in text
+    print_proposals([], console)
+    assert "No request waits that would fit" in console.file.getvalue()  # type: ignore[attr-defined]
