@@ -13,6 +13,8 @@ import msgspec
 from jupyter_gpupool.core.causes import Cause
 from jupyter_gpupool.core.devices import DeviceKind, Health
 from jupyter_gpupool.core.leases import EndReason, LeaseState, Priority, Resource, Strength, Verified
+from jupyter_gpupool.protocol.proposals import ProposalDoc as ProposalDoc
+from jupyter_gpupool.protocol.proposals import ProposedMoveDoc as ProposedMoveDoc
 from jupyter_gpupool.protocol.usage import HeldDoc as HeldDoc
 from jupyter_gpupool.protocol.usage import QuotaDoc as QuotaDoc
 from jupyter_gpupool.protocol.usage import UsageDoc as UsageDoc
@@ -394,33 +396,6 @@ class MoveDoc(msgspec.Struct, kw_only=True):
     #: Names of the device that it has a share of, and of one that has room for it.
     from_device: str
     to_device: str
-
-
-class ProposedMoveDoc(msgspec.Struct, kw_only=True):
-    """A lease that would have to move, as an administrator sees it."""
-
-    lease_id: str
-    owner: str
-    #: What its owner knows it by.
-    holder: str
-    compute_milli: int
-    #: Names of the device that it has a share of, of one that has room for it, and of their nodes.
-    from_device: str
-    from_hostname: str
-    to_device: str
-    to_hostname: str
-
-
-class ProposalDoc(msgspec.Struct, kw_only=True):
-    """A request that would fit if a few leases moved: a proposal to the people, the pool moves nobody."""
-
-    lease_id: str
-    owner: str
-    position: int
-    #: What it waits for, in words, and for how long.
-    waits_for: str
-    waited_seconds: float
-    moves: list[ProposedMoveDoc]
 
 
 class WhyDoc(msgspec.Struct, kw_only=True):

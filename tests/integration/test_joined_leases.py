@@ -151,3 +151,19 @@ def test_what_cannot_be_run_is_one_sentence(nodes: TwoNodes) -> None:
     assert run("--lease", "nothing")[0] == 2
     status, said = run("--lease", "nothing", "--", "no-such-program-here", "--help")
     assert (status, "There is no program no-such-program-here" in said) == (127, True)
+
+
+def test_what_would_have_to_move_is_told_to_who_runs_the_service_only(nodes: TwoNodes) -> None:
+    path = f"{API_PREFIX}/proposals"
+    assert nodes.pool.get(path).body == []
+    refused = nodes.pool.get(path, token=BOB)
+    assert (refused.status, refused.body["code"]) == (403, "forbidden")
+    done = subprocess.run(
+        [sys.executable, "-m", "jupyter_gpupool", "proposals"],
+        env=nodes.pool.environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "No request waits that would fit if a few leases moved." in done.stdout

@@ -64,13 +64,6 @@ def test_a_lease_is_granted_with_a_ticket_and_released(pool: PoolProcess) -> Non
     assert pool.lease(doc["id"])["reason"] == "Released."
 
 
-def test_what_would_have_to_move_is_told_to_who_runs_the_service_only(pool: PoolProcess) -> None:
-    assert pool.get(f"{API_PREFIX}/proposals").body == []
-    assert code(pool.get(f"{API_PREFIX}/proposals", token=BOB)) == (403, "forbidden")
-    kernels = kernel_token(pool, "k-proposals")
-    assert code(pool.get(f"{API_PREFIX}/proposals", token=kernels)) == (403, "forbidden")
-
-
 def test_where_nobody_can_be_harmed_a_lease_is_safe_to_signal_at_once(pool: PoolProcess) -> None:
     token = kernel_token(pool, "k-1")
     doc = pool.ask("POST", f"{API_PREFIX}/leases", {"compute_milli": 250}, token=token).body
