@@ -80,6 +80,7 @@ PUBLIC = frozenset({"/health", f"{API_PREFIX}/openapi.yaml"})
 SCOPES = {
     "/metrics": Scope.REPORT,
     f"{API_PREFIX}/audit": Scope.ADMIN,
+    f"{API_PREFIX}/proposals": Scope.ADMIN,
     f"{API_PREFIX}/leases/{{lease_id}}/end": Scope.ADMIN,
     f"{API_PREFIX}/snapshots/key": Scope.LEASE,
 }
