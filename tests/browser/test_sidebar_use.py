@@ -50,6 +50,7 @@ def opened(page: LabPage, devices: int, leases: int) -> Channel:
     return channel
 
 
+@pytest.mark.slow
 def test_axe_finds_nothing_in_the_panel_the_form_and_the_chips_popover(page: LabPage) -> None:
     opened(page, 3, 5)
     page.panel.get_by_role("button", name="Request a share").click()
