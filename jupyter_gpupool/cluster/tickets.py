@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from jupyter_gpupool.cluster.errors import StaleTicket
 from jupyter_gpupool.protocol.messages import PrepareOrder
 
-#: How long a process waits for a ticket that the pool has not announced yet, seconds.
-ANNOUNCE_SECONDS = 2.0
+#: How long a process waits for a ticket that the pool has not announced yet, seconds: an agent that was just
+#: started again may take some to be told.
+ANNOUNCE_SECONDS = 5.0
 #: How long it is known, beyond its time, why a ticket is no good, and how often the rest is dropped, seconds.
 REMEMBER_SECONDS = 60.0
 FORGET_EVERY_SECONDS = 5.0
