@@ -1,28 +1,15 @@
-"""Records of holders on disk, by which the next agent adopts what this one attached.
-
-Rules of this module: a record is complete or not there (written beside, then renamed); one that cannot be
-read is put aside and named in the log, never guessed at. Nothing is synced to the disk: a record matters only
-as long as the processes that it names, and those do not survive what the page cache does not survive.
-"""
+"""Records of holders, by which the next agent adopts what this one attached."""
 
 from __future__ import annotations
 
-import logging
-import os
 import re
-from pathlib import Path
 
 import msgspec
 
 from jupyter_gpupool.backends.base import Attachment, ProcessMark
-from jupyter_gpupool.core.errors import InvalidValue
-from jupyter_gpupool.protocol import codec, names
+from jupyter_gpupool.cluster.records import RecordBook
 from jupyter_gpupool.protocol.documents import IsolationDoc
 from jupyter_gpupool.protocol.messages import AttachReply
-
-logger = logging.getLogger(__name__)
-
-_LEASE_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 
 class HolderRecord(msgspec.Struct, kw_only=True):
@@ -89,53 +76,11 @@ class HolderRecord(msgspec.Struct, kw_only=True):
         )
 
 
-class HolderBook:
-    """The records of one agent.
+class HolderBook(RecordBook[HolderRecord]):
+    """The holders of one agent, by lease."""
 
-    Parameters
-    ----------
-    directory : Path
-        Private directory; made if it is missing.
-    """
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        directory.mkdir(mode=0o700, exist_ok=True)
-
-    def save(self, record: HolderRecord) -> None:
-        """Write a record in place of an older one of the same lease."""
-        path = self._path(record.lease_id)
-        beside = path.with_suffix(".new")
-        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(codec.encode(record))
-        beside.replace(path)
-
-    def remove(self, lease_id: str) -> None:
-        """Remove a record; nothing happens if there is none."""
-        self._path(lease_id).unlink(missing_ok=True)
-
-    def load(self) -> list[HolderRecord]:
-        """Read all records; drafts that an agent was killed over are removed: this one is alone here."""
-        for draft in self._directory.glob("*.new"):
-            draft.unlink(missing_ok=True)
-        records = (self._read(path) for path in sorted(self._directory.glob("*.json")))
-        return [record for record in records if record is not None]
-
-    def _read(self, path: Path) -> HolderRecord | None:
-        try:
-            record = codec.decode(path.read_bytes(), HolderRecord)
-            if record.format == names.FORMAT and self._path(record.lease_id) == path:
-                return record
-            reason = f"it has format {record.format} and names lease {record.lease_id}"
-        except (OSError, codec.BadMessage, InvalidValue) as error:
-            reason = str(error)
-        logger.error("The record %s of a holder cannot be used and is put aside: %s", path, reason)
-        path.replace(path.with_suffix(".unreadable"))
-        return None
-
-    def _path(self, lease_id: str) -> Path:
-        """Return the file of a lease; an id comes from elsewhere, so it is checked first."""
-        if not _LEASE_ID.fullmatch(lease_id):
-            raise InvalidValue(f"“{lease_id[:80]}” is not the id of a lease.")
-        return self._directory / f"{lease_id}.json"
+    kind = HolderRecord
+    key = "lease_id"
+    ids = re.compile(r"[A-Za-z0-9_-]{1,80}")
+    named = "lease"
+    subject = "a holder"

@@ -1,24 +1,21 @@
 """Records of processes that agents start, by which the next agent takes them over.
 
-Rules of this module: a record is complete or not there; it has no secrets; one that cannot be read is put
-aside and named in the log.
+Rule of this module: a record has no secrets.
 """
 
 from __future__ import annotations
 
 import json
-import logging
 import os
+import re
 import shutil
-from pathlib import Path
 
 import msgspec
 
 from jupyter_gpupool.cluster.launchers.base import LaunchRecord
-from jupyter_gpupool.protocol import codec, names
+from jupyter_gpupool.cluster.records import RecordBook
+from jupyter_gpupool.protocol import names
 from jupyter_gpupool.protocol.launches import KernelConnection, KernelPorts
-
-logger = logging.getLogger(__name__)
 
 #: Name of the pool's authority in a process's own directory.
 CA_FILE = "pool-ca.pem"
@@ -55,54 +52,14 @@ class LaunchedRecord(msgspec.Struct, kw_only=True):
     launch: LaunchRecord
 
 
-class LaunchedBook:
-    """The records of one agent.
+class LaunchedBook(RecordBook[LaunchedRecord]):
+    """The processes that one agent has started, by their names."""
 
-    Parameters
-    ----------
-    directory : Path
-        Private directory; made if it is missing.
-    """
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        directory.mkdir(mode=0o700, exist_ok=True)
-
-    def save(self, record: LaunchedRecord) -> None:
-        """Write a record in place of an older one of the same process."""
-        path = self._path(record.process_id)
-        beside = path.with_suffix(".new")
-        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(codec.encode(record))
-        beside.replace(path)
-
-    def remove(self, process_id: str) -> None:
-        """Remove a record; nothing happens if there is none."""
-        self._path(process_id).unlink(missing_ok=True)
-
-    def load(self) -> list[LaunchedRecord]:
-        """Read all records."""
-        for draft in self._directory.glob("*.new"):
-            draft.unlink(missing_ok=True)
-        records = (_read(path) for path in sorted(self._directory.glob("*.json")))
-        return [record for record in records if record is not None]
-
-    def _path(self, process_id: str) -> Path:
-        return self._directory / f"{process_id}.json"
-
-
-def _read(path: Path) -> LaunchedRecord | None:
-    try:
-        record = codec.decode(path.read_bytes(), LaunchedRecord)
-        if record.format == names.FORMAT and record.process_id == path.stem:
-            return record
-        reason = f"it has format {record.format} and names process {record.process_id}"
-    except (OSError, codec.BadMessage) as error:
-        reason = str(error)
-    logger.error("The record %s of a process cannot be used and is put aside: %s", path, reason)
-    path.replace(path.with_suffix(".unreadable"))
-    return None
+    kind = LaunchedRecord
+    key = "process_id"
+    ids = re.compile(r"[A-Za-z0-9_-]{1,80}\.[A-Za-z0-9-]{1,64}")
+    named = "process"
+    subject = "a process"
 
 
 def connection_name(connection: KernelConnection) -> str:

@@ -44,6 +44,7 @@ from jupyter_gpupool.service.idleness import Idleness
 from jupyter_gpupool.service.ids import LeaseIds
 from jupyter_gpupool.service.lease_views import LeaseViews
 from jupyter_gpupool.service.nodes import NodeBook
+from jupyter_gpupool.service.ownership import own_lease, unknown_lease
 from jupyter_gpupool.service.parts import PartDesk
 from jupyter_gpupool.service.reasons import why_doc
 from jupyter_gpupool.service.waiters import Waiters
@@ -163,10 +164,7 @@ class Desk:
     # --- one lease ------------------------------------------------------------------------------
 
     async def _own(self, who: Principal, lease_id: str) -> Lease:
-        lease = await self._host.find(lease_id)
-        if lease is None or not who.may_touch(lease):
-            raise _unknown(lease_id)
-        return lease
+        return await own_lease(self._host, who, lease_id)
 
     def _show(self, who: Principal, lease: Lease) -> LeaseDoc:
         """Make the document, with a good ticket where a holder may attach."""
@@ -282,7 +280,7 @@ class Desk:
         who.require(Scope.ADMIN)
         lease = await self._host.find(lease_id)
         if lease is None:
-            raise _unknown(lease_id)
+            raise unknown_lease(lease_id)
         if lease.state not in (LeaseState.ENDING, LeaseState.ENDED):
             await self._audit.note(
                 who=who.owner, action="end", subject=lease.id, owner=lease.owner, detail=message
@@ -335,10 +333,6 @@ class Desk:
             if done(lease) or left <= 0 or lease.state is LeaseState.ENDED:
                 return lease
             await self._watch.lease(lease_id, left)
-
-
-def _unknown(lease_id: str) -> UnknownLease:
-    return UnknownLease(f"There is no lease {lease_id[:80]}.", hint="List the leases to see which exist.")
 
 
 def _is_ended(lease: Lease) -> bool:

@@ -11,7 +11,7 @@ import asyncio
 from dataclasses import dataclass
 
 from jupyter_gpupool.cluster.errors import AgentAway
-from jupyter_gpupool.core.errors import IllegalTransition, UnknownLease
+from jupyter_gpupool.core.errors import IllegalTransition
 from jupyter_gpupool.core.leases import Lease, LeaseState
 from jupyter_gpupool.protocol.codec import decode
 from jupyter_gpupool.protocol.launches import (
@@ -30,6 +30,7 @@ from jupyter_gpupool.service.errors import NotFound
 from jupyter_gpupool.service.host import PoolHost
 from jupyter_gpupool.service.launch_checks import launch_request
 from jupyter_gpupool.service.nodes import NodeBook
+from jupyter_gpupool.service.ownership import own_lease
 from jupyter_gpupool.service.watch import Watch
 
 #: How many processes that are over are remembered.
@@ -72,7 +73,7 @@ class Processes:
             If its node cannot be reached.
         """
         wanted = launch_request(decode(body, LaunchRequest))
-        lease = await self._own(who, lease_id)
+        lease = await own_lease(self._host, who, lease_id)
         key = _key(lease_id, wanted.id)
         if (known := self._known.get(key)) is not None:
             return self._doc(known, lease)
@@ -98,7 +99,7 @@ class Processes:
         loop = asyncio.get_running_loop()
         until = loop.time() + (wait_seconds if since is not None else 0.0)
         while True:
-            lease = await self._own(who, lease_id)
+            lease = await own_lease(self._host, who, lease_id)
             doc = self._doc(self._find(lease, process_id), lease)
             left = until - loop.time()
             if doc.tag != since or left <= 0 or doc.state in OVER or self._watch.closed:
@@ -107,21 +108,13 @@ class Processes:
 
     async def signal(self, who: Principal, lease_id: str, process_id: str, number: int) -> LaunchDoc:
         """Send a signal to a process, or end it (0); nothing when it is over."""
-        lease = await self._own(who, lease_id)
+        lease = await own_lease(self._host, who, lease_id)
         known = self._find(lease, process_id)
         if known.report.state not in OVER:
             order = SignalOrder(process_id=known.report.process_id, number=number)
             if not await self._dispatcher.put(known.node_id, order):
                 raise self._away(lease)
         return self._doc(known, lease)
-
-    async def _own(self, who: Principal, lease_id: str) -> Lease:
-        lease = await self._host.find(lease_id)
-        if lease is None or not who.may_touch(lease):
-            raise UnknownLease(
-                f"There is no lease {lease_id[:80]}.", hint="List the leases to see which exist."
-            )
-        return lease
 
     def _find(self, lease: Lease, process_id: str) -> _Known:
         known = self._known.get(_key(lease.id, process_id))

@@ -64,6 +64,12 @@ def _signal(group: int, number: int) -> int:
     return 0
 
 
+def written(order: dict[str, Any], rest: bytes = b"") -> bytes:
+    """Put an order and what the program is to read together, as `read_order` takes them apart."""
+    data = json.dumps(order).encode()
+    return len(data).to_bytes(LENGTH_BYTES, "big") + data + rest
+
+
 def read_order() -> tuple[dict[str, Any], bytes]:
     """Read the order, and what the program is to read."""
     with open(0, "rb", closefd=False) as stream:

@@ -9,7 +9,6 @@ name them.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import shutil
@@ -154,11 +153,10 @@ class SudoLauncher(SetuidLauncher):
 def _signal_through(prefix: Sequence[str], account: Account, group: int, number: int) -> None:
     """Have an account signal a group of its own."""
     order = {"uid": account.uid, "gid": account.gid, "drop": False, "group": group, "signal": number}
-    data = json.dumps(order).encode()
     try:
         done = subprocess.run(  # noqa: S603 - the same words as for a launch
             [*prefix, *spawn.ENTER],
-            input=len(data).to_bytes(enter.LENGTH_BYTES, "big") + data,
+            input=enter.written(order),
             capture_output=True,
             cwd="/",
             env=spawn.ENVIRONMENT,

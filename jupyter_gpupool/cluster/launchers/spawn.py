@@ -179,19 +179,17 @@ def _spawn(spec: LaunchSpec, way: Way, output: Output, told: int) -> subprocess.
 def _frame(spec: LaunchSpec, way: Way) -> bytes:
     """Put order and input together."""
     account = way.account
-    order = json.dumps(
-        {
-            "uid": account.uid,
-            "gid": account.gid,
-            "groups": list(account.groups),
-            "drop": way.drop,
-            "argv": list(spec.argv),
-            "env": {"PATH": DEFAULT_PATH} | dict(spec.env) | account.environment,
-            "cwd": spec.cwd,
-            "home": account.home,
-        }
-    ).encode()
-    return len(order).to_bytes(enter.LENGTH_BYTES, "big") + order + spec.stdin
+    order = {
+        "uid": account.uid,
+        "gid": account.gid,
+        "groups": list(account.groups),
+        "drop": way.drop,
+        "argv": list(spec.argv),
+        "env": {"PATH": DEFAULT_PATH} | dict(spec.env) | account.environment,
+        "cwd": spec.cwd,
+        "home": account.home,
+    }
+    return enter.written(order, spec.stdin)
 
 
 def _write_all(handle: int, data: bytes) -> None:

@@ -44,20 +44,8 @@ def _put(value: dict[str, list[tuple[Any, Any]]], tell: Tell) -> Undo:
             if lost.is_lost(function) or name not in tables:
                 changes.failed(path, "it cannot be put back here", "Register it again.")
             else:
-                _put_one(tables[name], key, function, path, changes)
+                changes.put(tables[name], key, function, path)
     return changes.undo
-
-
-def _put_one(table: dict[Any, Any], key: Any, function: Any, path: str, changes: Changes) -> None:
-    before = table.get(key)
-
-    def assign(wanted: Any) -> None:
-        if wanted is None:
-            table.pop(key, None)
-        else:
-            table[key] = wanted
-
-    changes.make(path, lambda: assign(function), lambda: assign(before))
 
 
 SECTION = Section(name=_NAME, take=_take, put=_put)

@@ -62,6 +62,10 @@ def finding(
     )
 
 
+#: Stands for an entry that is not there.
+_MISSING = object()
+
+
 class Changes:
     """Changes to this process that can be taken back, the last one first.
 
@@ -94,6 +98,18 @@ class Changes:
             return False
         self._stack.callback(back)
         return True
+
+    def put(self, table: dict[Any, Any], key: Any, value: Any, path: str) -> None:
+        """Put an entry into a table."""
+        before = table.get(key, _MISSING)
+
+        def back() -> None:
+            if before is _MISSING:
+                table.pop(key, None)
+            else:
+                table[key] = before
+
+        self.make(path, lambda: table.__setitem__(key, value), back)
 
     def failed(self, path: str, reason: str, hint: str = "") -> None:
         """Tell of something that could not be put back."""

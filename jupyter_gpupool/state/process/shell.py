@@ -130,15 +130,7 @@ def _entry(table: dict[Any, Any], key: Any, wanted: Any, path: str, changes: Cha
     if lost.is_lost(key) or lost.is_lost(wanted):
         changes.failed(path, "it cannot be put back here", "Define it again.")
         return
-    before = table.get(key, _MISSING)
-
-    def put(value: Any) -> None:
-        if value is _MISSING:
-            table.pop(key, None)
-        else:
-            table[key] = value
-
-    changes.make(path, lambda: put(wanted), lambda: put(before))
+    changes.put(table, key, wanted, path)
 
 
 def _put_event(shell: Any, event: str, function: Any, changes: Changes) -> None:
