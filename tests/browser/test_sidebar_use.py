@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -140,9 +141,12 @@ def test_a_tick_makes_no_new_listeners_and_no_new_nodes(page: LabPage) -> None:
             expect(page.panel.locator(".jp-GPUPool-leases").first).to_be_visible()
 
     tick(1, 60)
-    before = counted()
-    tick(60, 180)
-    after = counted()
-    assert after["JSEventListeners"] <= before["JSEventListeners"] + 20
-    assert after["Nodes"] <= before["Nodes"] * 1.1
-    assert after["JSHeapUsedSize"] <= before["JSHeapUsedSize"] * 1.25
+    seen = [counted()]
+    for first in range(60, 220, 40):
+        tick(first, first + 40)
+        seen.append(counted())
+    # JupyterLab itself may load something late, once: what a tick leaves behind is there after every forty.
+    steps = list(pairwise(seen))
+    assert min(after["JSEventListeners"] - before["JSEventListeners"] for before, after in steps) <= 4
+    assert min(after["Nodes"] / before["Nodes"] for before, after in steps) <= 1.03
+    assert min(after["JSHeapUsedSize"] / before["JSHeapUsedSize"] for before, after in steps) <= 1.08
