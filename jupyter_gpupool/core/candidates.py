@@ -37,7 +37,7 @@ class Candidates:
     def any(turn: Turn) -> bool:
         """Whether there could be any lease to take back, seen from afar."""
         book, config = turn.ledger.activity, turn.config
-        if book.noticed or config.release_idle_ms is not None:
+        if book.noticed or (config.release_idle_ms is not None and book.any_idle):
             return True
         if not turn.ledger.any_waiting():
             return False

@@ -265,8 +265,15 @@ class Fields:
         """Return what is free on a node after some of its devices changed; None where that is not enough."""
         before = field.index.room(node_id)
         frame = before.frame
-        if frame is None or self._hosts:
+        if frame is None:
             return None
+        cpu_milli, memory_bytes = before.cpu_milli, before.memory_bytes
+        if self._hosts:
+            record = self._ledger.nodes[node_id]
+            beside = self._beside(record, field, frozenset(), frozenset(), _NOTHING)
+            if (beside.all_milli, beside.all_bytes) != (frame.cpu_milli, frame.memory_bytes):
+                return None
+            cpu_milli, memory_bytes = beside.cpu_milli, beside.memory_bytes
         free, free_bytes = list(before.devices), list(before.device_bytes)
         for place, account in enumerate(field.members[node_id]):
             if account.device_id in device_ids:
@@ -276,7 +283,7 @@ class Fields:
                     return None
                 milli, size = account.open_to("")
                 free[place], free_bytes[place] = self._not_kept(account, milli, size)
-        return before._replace(devices=tuple(free), device_bytes=tuple(free_bytes))
+        return Room(before.model, cpu_milli, memory_bytes, tuple(free), tuple(free_bytes), frame)
 
     def _not_kept(
         self, account: Account, milli: int, size: int, lifted: Set[str] = frozenset()

@@ -6,9 +6,13 @@ device that is granted whole (a MIG instance) a request takes all, however littl
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from jupyter_gpupool.core.shares import WHOLE_MILLI
+
+#: For how many sizes of requests, on nodes with how many sorts of devices, it is remembered what they need.
+_MOST_NEEDS = 4096
 
 
 class Frame(NamedTuple):
@@ -115,9 +119,16 @@ def fits(ask: Ask, room: Room) -> bool:
         return True
     if ask.models and room.model not in ask.models:
         return False
-    if not room.device_bytes:
+    if room.frame is None or not room.device_bytes:
         return sum(free >= ask.milli for free in room.devices) >= ask.devices
-    return len(able(ask, room)) >= ask.devices
+    milli, left = ask.milli, ask.devices
+    needs = _needs(milli, ask.device_bytes, room.frame.sizes, room.frame.whole)
+    for free, free_bytes, need in zip(room.devices, room.device_bytes, needs, strict=True):
+        if free >= milli and free_bytes >= need:
+            left -= 1
+            if not left:
+                return True
+    return False
 
 
 def able(ask: Ask, room: Room) -> list[int]:
@@ -125,20 +136,31 @@ def able(ask: Ask, room: Room) -> list[int]:
     milli = ask.milli
     if not room.device_bytes or room.frame is None:
         return [index for index, free in enumerate(room.devices) if free >= milli]
+    needs = _needs(milli, ask.device_bytes, room.frame.sizes, room.frame.whole)
+    free_bytes = room.device_bytes
     return [
         index
         for index, free in enumerate(room.devices)
-        if free >= milli and room.device_bytes[index] >= least_bytes(ask, room.frame, index)
+        if free >= milli and free_bytes[index] >= needs[index]
     ]
+
+
+@lru_cache(maxsize=_MOST_NEEDS)
+def _needs(
+    milli: int, device_bytes: int | None, sizes: tuple[int, ...], whole: tuple[bool, ...]
+) -> tuple[int, ...]:
+    """Return the memory that a request needs of each device of a node, bytes."""
+    if device_bytes is not None:
+        return (device_bytes,) * len(sizes)
+    return tuple(
+        1 if entire else max(1, milli * size // WHOLE_MILLI)
+        for size, entire in zip(sizes, whole, strict=True)
+    )
 
 
 def least_bytes(ask: Ask, frame: Frame, index: int) -> int:
     """Return the memory that a request needs of a device, bytes."""
-    if ask.device_bytes is not None:
-        return ask.device_bytes
-    if frame.whole[index]:
-        return 1
-    return max(1, ask.milli * frame.sizes[index] // WHOLE_MILLI)
+    return _needs(ask.milli, ask.device_bytes, frame.sizes, frame.whole)[index]
 
 
 def taken(ask: Ask, room: Room, index: int) -> tuple[int, int]:
