@@ -6,6 +6,7 @@ Rule of this module: it compares words and counts, one request and one device or
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from jupyter_gpupool.core.devices import Device, DeviceKind
@@ -57,6 +58,7 @@ def is_named(device: Device, name: str) -> bool:
     return bool(device.parent_id) and name in (device.parent_id, device.name.rpartition("-")[0])
 
 
+@lru_cache(maxsize=4096)
 def is_model(model: str, words: str) -> bool:
     """Whether a model is meant by words of its name: "a100 80gb" means "NVIDIA A100-SXM4-80GB".
 

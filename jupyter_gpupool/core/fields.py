@@ -76,6 +76,8 @@ class Fields:
         self._found: dict[tuple[DeviceKind | None, str, bool, str], list[Field]] = {}
         #: Words of a model's name -> the models that are there and meant.
         self._meant: dict[str, tuple[str, ...]] = {}
+        #: By node: the fields that have devices of it, as far as somebody has looked since there were others.
+        self._on: dict[str, list[Field]] = {}
         #: Whether anybody has asked for processor or memory beside a share: before that no room tells of it.
         self._hosts = False
         ledger.watch(self)
@@ -86,11 +88,13 @@ class Fields:
 
     def device_changed(self, node_id: str, device_id: str) -> None:
         """Note that what is taken of one device of a node has changed."""
-        for field in self._fields.values():
-            if node_id in field.members:
-                changed = field.stale.setdefault(node_id, set())
-                if changed is not None:
-                    changed.add(device_id)
+        fields = self._on.get(node_id)
+        if fields is None:
+            fields = self._on[node_id] = [it for it in self._fields.values() if node_id in it.members]
+        for field in fields:
+            changed = field.stale.setdefault(node_id, set())
+            if changed is not None:
+                changed.add(device_id)
 
     def node_changed(self, node_id: str) -> None:
         """Note that what is taken of a node, or whether it is offered, has changed."""
@@ -245,6 +249,7 @@ class Fields:
             if len(self._fields) > _MOST_FIELDS:
                 self._fields.popitem(last=False)
                 self._found.clear()
+                self._on.clear()
         else:
             self._fields.move_to_end(key)
         if field.stale:
@@ -256,6 +261,7 @@ class Fields:
         for node_id, device_ids in stale.items():
             if node_id in field.described:
                 field.set_members(node_id, self._members(field.key, node_id))
+                self._on.pop(node_id, None)
             if node_id in field.members:
                 room = None if device_ids is None else self._room_after(field, node_id, device_ids)
                 field.set_room(node_id, room or self.room(field, node_id))
