@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from jupyter_gpupool.state.memory import looks
-from jupyter_gpupool.state.memory.paging import filled_at_once
 from jupyter_gpupool.state.memory.pointers import bytes_at, cut
 from jupyter_gpupool.state.model import CHUNK_BYTES, Details, Root, RootKind
 
@@ -202,8 +201,7 @@ class Regions:
 
     def _fill(self, root: Root, address: int) -> None:
         """Read a root into memory that nobody has touched yet."""
-        with filled_at_once(address, root.nbytes):
-            self._read(root.chunks, bytes_at(address, root.nbytes))
+        self._read(root.chunks, bytes_at(address, root.nbytes))
 
     @staticmethod
     def _looking(array: Any) -> Any:
