@@ -133,12 +133,13 @@ seen = []
 from matplotlib.colors import ListedColormap
 matplotlib.colormaps.register(ListedColormap(["red", "blue"], name="mine"))
 socket.setdefaulttimeout(12)
+os.umask(0o037)
 threading.excepthook = lambda args: seen.append("thread")
 # %% check
 ok = [not gc.isenabled(), gc.get_threshold() == (900, 12, 13), abs(sys.getswitchinterval() - 0.01) < 1e-6, sys.getrecursionlimit() == 4321]
 ok += [sys.tracebacklimit == 5, warnings.formatwarning("m", UserWarning, "f", 1) == "short", logging.root.manager.disable == logging.INFO]
 np.array([1.0]) / 0
-ok += [bool(seen), "mine" in matplotlib.colormaps, socket.getdefaulttimeout() == 12]
+ok += [bool(seen), "mine" in matplotlib.colormaps, socket.getdefaulttimeout() == 12, os.umask(0o037) == 0o037]
 t = threading.Thread(target=lambda: 1 / 0)
 t.start()
 t.join()

@@ -76,7 +76,7 @@ def find(
             _meet(variables[name], name, name, wanted, found, seen, queue)
     while queue and len(found) < len(wanted) and len(seen) < _MOST_VALUES:
         value, variable, path = queue.popleft()
-        for suffix, child in _children(value):
+        for suffix, child in children(value):
             _meet(child, variable, _joined(path, suffix), wanted, found, seen, queue)
     return found
 
@@ -103,7 +103,7 @@ def _joined(path: str, suffix: str) -> str:
     return path + suffix if suffix else path
 
 
-def _children(value: Any) -> Iterator[tuple[str, Any]]:
+def children(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield what a value refers to, with how Python writes the way there."""
     kind = type(value)
     if lost.is_lost(value):

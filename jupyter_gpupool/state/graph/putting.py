@@ -11,21 +11,19 @@ import gc
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import FunctionType, ModuleType
 from typing import Any
 
 from jupyter_gpupool.state.graph import hashing, lost, names
 from jupyter_gpupool.state.graph.loader import Readable, Restore
 from jupyter_gpupool.state.graph.loading import LOADING
-from jupyter_gpupool.state.graph.naming import reason_of, type_name_of
+from jupyter_gpupool.state.graph.naming import reason_of
+from jupyter_gpupool.state.graph.parting import parted
 from jupyter_gpupool.state.graph.remarks import Remark
 from jupyter_gpupool.state.graph.undo import Undo, change
 from jupyter_gpupool.state.memory.regions import Regions
 from jupyter_gpupool.state.model import Details, Finding, FindingKind
 from jupyter_gpupool.state.process.section import Tell
 
-#: Whether two names have one of these or two equal ones makes no difference, or it is found by its name.
-_WITHOUT_IDENTITY = (int, float, complex, str, bytes, type(None), type, ModuleType, FunctionType)
 #: Puts a section of the process back; returns how that is taken back, if it can be.
 PutSection = Callable[[str, Any, Tell], Callable[[], object] | None]
 
@@ -190,31 +188,9 @@ class Putting:
         final = {name: value for name, value in before.items() if name not in done.removed}
         final |= {name: value for name, value in wanted.items() if name not in done.kept}
         change(live, final)
-        self._found += _parted(values, wish.only)
+        self._found += parted(values, wish.only, before)
         done.names = [name for name in wanted if name not in done.kept]
         return done
-
-
-def _parted(values: dict[str, Any], only: Collection[str] | None) -> list[Finding]:
-    """Say of variables that were wanted which others were the same object, and stay what they are."""
-    if only is None:
-        return []
-    others: dict[int, str] = {}
-    for name, value in values.items():
-        if name not in only and not isinstance(value, _WITHOUT_IDENTITY):
-            others.setdefault(id(value), name)
-    return [
-        Finding(
-            kind=FindingKind.CHANGED,
-            variable=name,
-            path=name,
-            type_name=type_name_of(values[name]),
-            reason=f"it was the same object as {others[id(values[name])]}, which stays as it is here",
-            hint="Restore both, if that matters.",
-        )
-        for name in only
-        if id(values.get(name, others)) in others
-    ]
 
 
 @contextmanager

@@ -46,7 +46,7 @@ def sections(
     patterns : iterable of str
         Names of environment variables that are secrets.
     """
-    found = [environment.section(patterns), whereabouts.DIRECTORY, whereabouts.PATH]
+    found = [environment.section(patterns), whereabouts.DIRECTORY, whereabouts.PATH, whereabouts.UMASK]
     found += [
         chance.SECTION,
         drawing.SECTION,  # it sets options, so that theirs come after it

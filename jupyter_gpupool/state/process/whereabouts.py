@@ -1,4 +1,4 @@
-"""The current directory, and where modules are looked for.
+"""The current directory, where modules are looked for, and who may read the files that are made.
 
 Rule of this module: nothing that this process needs to find its own modules is taken away.
 """
@@ -58,5 +58,49 @@ def _put_path(value: dict[str, Any], tell: Tell) -> Undo:
     return changes.undo
 
 
+def _umask() -> int:
+    """Return the permissions that new files do not get."""
+    known = _umask_of("self")
+    if known is None:  # elsewhere it is told only to who sets it
+        known = os.umask(0o077)
+        os.umask(known)
+    return known
+
+
+def _umask_of(process: int | str) -> int | None:
+    """Return the same of a process; None where the system does not tell."""
+    try:
+        status = Path(f"/proc/{process}/status").read_text("utf-8", "replace")
+        return int(status.partition("\nUmask:")[2].split()[0], 8)
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def _begun_with() -> int:
+    """Return what this process began with: what its parent has, or had when this was asked for first.
+
+    A machine's own is not carried to another.
+    """
+    known = _umask_of(os.getppid())
+    return _FIRST_SEEN if known is None else known
+
+
+_FIRST_SEEN = _umask()
+
+
+def _take_umask(tell: Tell) -> int | None:
+    value = _umask()
+    return value if value != _begun_with() else None
+
+
+def _put_umask(value: int | None, tell: Tell) -> Undo:
+    changes = Changes("umask", tell)
+    before, wanted = _umask(), _begun_with() if value is None else value
+    if wanted != before:
+        changes.make("os.umask()", lambda: os.umask(wanted), lambda: os.umask(before))
+    return changes.undo
+
+
 DIRECTORY = Section(name="directory", take=_take_directory, put=_put_directory, first=True)
 PATH = Section(name="sys.path", take=_take_path, put=_put_path, first=True)
+UMASK = Section(name="umask", take=_take_umask, put=_put_umask, first=True)

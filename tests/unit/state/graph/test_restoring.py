@@ -42,6 +42,38 @@ def test_names_that_were_one_object_and_are_restored_apart_are_told() -> None:
     assert not trip.before.restore(trip.snapshot, only=["both", "other"]).findings
 
 
+@pytest.mark.parametrize(
+    ("cell", "path", "told"),
+    [
+        ("row = [1]; x = {'rows': [row]}; other = row", "x['rows'][0]", "same object as other,"),
+        ("x = [1]; other = {'kept': x}", "x", "same object as other['kept'],"),
+        ("row = [1]\ndef x(given=row): return given\nother = (row,)", "x.__defaults__[0]", "as other[0],"),
+        ("class Node: pass\nx = Node(); x.up = Node(); other = x.up", "x.up", "same object as other,"),
+        ("import numpy as np\nother = np.arange(9.0); x = [other[3:]]", "x[0]", "same memory as other,"),
+        ("import torch\nother = torch.arange(9.0); x = [other[3:]]", "x[0]", "same memory as other,"),
+    ],
+)
+def test_what_was_shared_below_the_top_and_is_restored_apart_is_told(cell: str, path: str, told: str) -> None:
+    trip = Trip(f"{cell}\nfor n in ('row',): globals().pop(n, None)")
+    (found,) = trip.before.restore(trip.snapshot, only=["x"]).findings
+    assert (found.kind.value, found.variable, found.path) == ("changed", "x", path)
+    assert told in found.reason
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "import logging\nx = [logging.root]; other = {'log': logging.root}",
+        "x = [(1, 'a')]; other = x[0]",
+        "import numpy as np\nx = np.zeros(4); other = np.zeros(4)",
+        "import enum\nclass Colour(enum.Enum):\n    RED = 1\nx = [Colour]; other = (Colour,)",
+    ],
+)
+def test_what_only_looks_shared_is_not_told(cell: str) -> None:
+    trip = Trip(cell)
+    assert not trip.before.restore(trip.snapshot, only=["x"]).findings
+
+
 def test_only_some_names_leave_the_others_alone() -> None:
     trip = Trip("k = 1\ndef f(): return k\nbig = [1]; other = big")
     trip.before.run("k = 2; big = None; new = 1")

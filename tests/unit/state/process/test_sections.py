@@ -150,6 +150,26 @@ def test_the_directory_is_changed_to_where_it_is_there(
     assert f"there is no directory {tmp_path / 'gone'} here" in desk.findings[-1].reason
 
 
+def test_who_may_read_new_files_is_kept_where_the_user_changed_it(desk: Desk) -> None:
+    begun = os.umask(0o022)
+    os.umask(begun)
+    assert desk.take(whereabouts.UMASK) is None, "a machine's own is not carried to another"
+    try:
+        os.umask(begun ^ 0o070)
+        value = desk.take(whereabouts.UMASK)
+        os.umask(begun)
+        undo = desk.put(whereabouts.UMASK, value)
+        assert os.umask(begun) == begun ^ 0o070
+        os.umask(begun ^ 0o070)
+        undo()
+        assert os.umask(begun) == begun
+        os.umask(begun ^ 0o007)
+        desk.put(whereabouts.UMASK, None)
+        assert os.umask(begun) == begun, "what was changed after the save is taken back"
+    finally:
+        os.umask(begun)
+
+
 def test_entries_of_the_path_come_back_and_none_is_taken_away(desk: Desk) -> None:
     before = list(sys.path)
     sys.path.insert(0, "/first")

@@ -1,0 +1,110 @@
+"""What a restore of some variables alone tears apart: what they shared with variables that stay as they are.
+
+Rules of this module: only what can be changed in place is told of, and only where a restore of both would
+have it shared again; the search is bounded, and runs no code of the values' classes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping
+from types import FunctionType, ModuleType
+from typing import Any, NamedTuple
+
+from jupyter_gpupool.state.graph import paths
+from jupyter_gpupool.state.graph.naming import type_name_of
+from jupyter_gpupool.state.model import Finding, FindingKind
+
+#: Whether two names have one of these or two equal ones makes no difference, or it is found by its name.
+_WITHOUT_IDENTITY = (int, float, complex, str, bytes, type(None), type, ModuleType)
+#: What can be changed in place, and is nobody's but the user's.
+_CONTAINERS = (list, dict, set, bytearray, deque)
+_MOST_VALUES = 50_000
+#: So many are told of.
+_MOST_TOLD = 10
+
+
+class _Met(NamedTuple):
+    """A value, where it was met, and what it is the same by."""
+
+    value: Any
+    path: str
+    key: object
+
+
+def parted(values: Mapping[str, Any], only: Collection[str] | None, live: Mapping[str, Any]) -> list[Finding]:
+    """Say what variables that are wanted shared with others, which stay what they are.
+
+    Parameters
+    ----------
+    values : mapping of str to Any
+        All variables as they were saved, made again.
+    only : collection of str or None
+        Those that are wanted; None for all.
+    live : mapping of str to Any
+        The namespace as it was until now: what it shares too is shared still.
+
+    Returns
+    -------
+    list of Finding
+        One for each shared thing, the outermost alone.
+    """
+    if only is None:
+        return []
+    outside: dict[object, _Met] = {}
+    for met in _walk({name: it for name, it in values.items() if name not in only}):
+        outside.setdefault(met.key, met)
+    still = {met.key for met in _walk({name: it for name, it in live.items() if name in values})}
+    found: list[Finding] = []
+    inside = {name: values[name] for name in only if name in values}
+    for met in _walk(inside, lambda it: it.key in outside and it.key not in still):
+        if met.key in outside and met.key not in still and len(found) < _MOST_TOLD:
+            found.append(_finding(met, outside[met.key]))
+    return found
+
+
+def _finding(met: _Met, other: _Met) -> Finding:
+    what = "it looked at the same memory as" if isinstance(met.key, tuple) else "it was the same object as"
+    return Finding(
+        kind=FindingKind.CHANGED,
+        variable=met.path.split(".")[0].split("[")[0].split(" ")[0],
+        path=met.path,
+        type_name=type_name_of(met.value),
+        reason=f"{what} {other.path}, which stays as it is here",
+        hint="Restore both, if that matters.",
+    )
+
+
+def _walk(variables: Mapping[str, Any], stop: Callable[[_Met], bool] | None = None) -> Iterator[_Met]:
+    """Yield what can be shared among some variables, the outermost first; below what stops it, nothing."""
+    seen: dict[int, Any] = {}
+    queue: deque[tuple[Any, str]] = deque((value, name) for name, value in variables.items())
+    top = len(queue)
+    while queue and len(seen) < _MOST_VALUES:
+        value, path = queue.popleft()
+        top -= 1
+        if id(value) in seen or isinstance(value, _WITHOUT_IDENTITY):
+            continue
+        seen[id(value)] = value
+        keys = list(_keys(value, at_top=top >= 0))
+        mets = [_Met(value, path, key) for key in keys]
+        yield from mets
+        if stop is None or not any(stop(met) for met in mets):
+            queue.extend((child, path + suffix) for suffix, child in paths.children(value))
+
+
+def _keys(value: Any, *, at_top: bool) -> Iterator[object]:
+    """Yield what a value is the same by: itself where it can be changed, and the memory that it looks at."""
+    kind = type(value)
+    if kind is FunctionType:
+        return
+    if at_top or isinstance(value, _CONTAINERS) or kind.__module__ == "__main__":
+        yield id(value)
+    if kind.__name__ == "ndarray" and kind.__module__ == "numpy":
+        base = value
+        while type(base.base) is kind:
+            base = base.base
+        yield ("memory", base.__array_interface__["data"][0]) if base.nbytes else id(value)
+    elif kind.__module__.partition(".")[0] == "torch" and hasattr(kind, "untyped_storage"):
+        pointer = value.untyped_storage().data_ptr()
+        yield ("memory", pointer) if pointer else id(value)
