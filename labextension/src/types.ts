@@ -62,6 +62,17 @@ export interface IHolder {
   readonly restartable: boolean;
 }
 
+/** What a lease with devices on several nodes has on one of them. */
+export interface IPart {
+  readonly node_id: string;
+  readonly hostname: string;
+  readonly shares: readonly IShare[];
+  readonly holder: boolean;
+  readonly joined: boolean;
+  readonly pid: number | null;
+  readonly isolation: readonly IIsolation[];
+}
+
 /** A lease; of other owners' leases only the size, kind and state are told. */
 export interface ILease {
   readonly id: string;
@@ -100,6 +111,7 @@ export interface ILease {
   readonly host_cpu_milli: number;
   readonly host_memory_bytes: number;
   readonly model: string;
+  readonly parts: readonly IPart[];
 }
 
 /** Telemetry of a device. */

@@ -127,6 +127,34 @@ test('of a device that is granted whole, the lease says what was asked for', () 
   assert.match(html, /all \(2\/7 of a GPU\) for the 0\.25 asked for/);
 });
 
+test('a lease on two nodes says what it has on each, and whether a process has joined', () => {
+  const [share] = held({}).shares;
+  const parts = [
+    {
+      node_id: 'n1',
+      hostname: 'alpha',
+      shares: [share],
+      holder: true,
+      joined: true,
+      pid: 41,
+      isolation: []
+    },
+    {
+      node_id: 'n2',
+      hostname: 'beta',
+      shares: [{ ...share, device_name: 'cuda3' }],
+      holder: false,
+      joined: false,
+      pid: null,
+      isolation: []
+    }
+  ];
+  const html = shown([device()], [held({ count: 2, parts })]);
+  assert.match(html, /alpha: cuda0, process 41</);
+  assert.match(html, /beta: cuda3, no process has joined</);
+  assert.doesNotMatch(shown([device()], [held({})]), /jp-GPUPool-parts/);
+});
+
 test('a part of the panel says with its heading whether it is open', () => {
   const view = { ...env({ closed: new Set(['devices']) }), state: state(pool()) };
   const html = renderToStaticMarkup(createElement(PoolPanel, { view, env: view }));

@@ -147,6 +147,7 @@ export const lease = (changes = {}) => ({
   position: null,
   notices: [],
   shares: [{ device_id: 'CPU-1', device_name: 'cpu', compute_milli: 250, memory_bytes: 1 }],
+  parts: [],
   ...changes
 });
 

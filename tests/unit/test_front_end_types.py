@@ -26,7 +26,8 @@ _STRUCTURES: dict[str, tuple[type[msgspec.Struct], set[str]]] = {
     "IIsolation": (documents.IsolationDoc, set()),
     "IProcess": (documents.ProcessDoc, set()),
     "IHolder": (documents.HolderDoc, set()),
-    "ILease": (documents.LeaseDoc, {"attach", "parts"}),
+    "ILease": (documents.LeaseDoc, {"attach"}),
+    "IPart": (documents.PartDoc, set()),
     "IReadings": (documents.ReadingsDoc, set()),
     "IDevice": (documents.DeviceDoc, set()),
     "INode": (documents.NodeDoc, {"version"}),  # for `doctor`

@@ -5,7 +5,7 @@ import * as React from 'react';
 
 import { bytes, bytesOf, partOf, share, stateName } from '../format';
 import { isIdle, memoryPercent } from '../select';
-import { ILease, IShare } from '../types';
+import { ILease, IPart, IShare } from '../types';
 import { Elapsed } from './Elapsed';
 import { HolderName, MineBadges } from './HolderName';
 import { buysNoCompute, Limits } from './Limits';
@@ -34,9 +34,21 @@ export const LeaseItem = React.memo(function LeaseItem(props: ILeaseProps): JSX.
       </div>
       <div className="jp-GPUPool-facts">
         <MineBadges lease={lease} env={env} isAmongMine={true} />
-        <span>{whereText(lease)}</span>
+        {lease.parts.length === 0 && <span>{whereText(lease.shares)}</span>}
         <Life lease={lease} env={env} />
       </div>
+      {lease.parts.length > 0 && (
+        <ul
+          className="jp-GPUPool-parts jp-GPUPool-muted"
+          aria-label={trans.__('What this lease has on each node')}
+        >
+          {lease.parts.map(it => (
+            <li key={it.node_id}>
+              {trans.__('%1: %2, %3', it.hostname, whereText(it.shares), joinedText(it, env))}
+            </li>
+          ))}
+        </ul>
+      )}
       <Memory lease={lease} part={part} env={env} />
       {lease.state !== 'active' && lease.reason && (
         <div className="jp-GPUPool-muted">{lease.reason}</div>
@@ -182,9 +194,18 @@ function Actions(props: ILeaseProps): JSX.Element {
   );
 }
 
-/** On which devices it is; a gang's are counted. */
-function whereText(lease: ILease): string {
-  const names = lease.shares.map(part => part.device_name);
+/** Whether a process uses what a lease has on a node. */
+function joinedText(part: IPart, env: Pick<IEnv, 'trans'>): string {
+  const { trans } = env;
+  if (!part.joined) {
+    return trans.__('no process has joined');
+  }
+  return part.pid === null ? trans.__('in use') : trans.__('process %1', part.pid);
+}
+
+/** Which devices these are; many are told by the first two and the last. */
+function whereText(shares: readonly IShare[]): string {
+  const names = shares.map(part => part.device_name);
   return names.length > 3
     ? `${names.slice(0, 2).join(', ')} … ${names[names.length - 1]}`
     : names.join(', ');
