@@ -232,6 +232,7 @@ def _collect(report: Report, folder: Path, count: int) -> None:
         store.forget(str(number))
     used = store.usage().used_bytes
     fresh = _store(place)
+    os.sync()  # what was written before is on the disk: collecting does not wait for it
     start = time.perf_counter()
     collected = fresh.gc()
     seconds = time.perf_counter() - start
