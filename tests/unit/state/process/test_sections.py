@@ -150,24 +150,28 @@ def test_the_directory_is_changed_to_where_it_is_there(
     assert f"there is no directory {tmp_path / 'gone'} here" in desk.findings[-1].reason
 
 
-def test_who_may_read_new_files_is_kept_where_the_user_changed_it(desk: Desk) -> None:
+@pytest.fixture
+def umask() -> Iterator[int]:
+    """Give what this process has, and have it back after everything else."""
     begun = os.umask(0o022)
     os.umask(begun)
+    yield begun
+    os.umask(begun)
+
+
+def test_who_may_read_new_files_is_kept_where_the_user_changed_it(umask: int, desk: Desk) -> None:
     assert desk.take(whereabouts.UMASK) is None, "a machine's own is not carried to another"
-    try:
-        os.umask(begun ^ 0o070)
-        value = desk.take(whereabouts.UMASK)
-        os.umask(begun)
-        undo = desk.put(whereabouts.UMASK, value)
-        assert os.umask(begun) == begun ^ 0o070
-        os.umask(begun ^ 0o070)
-        undo()
-        assert os.umask(begun) == begun
-        os.umask(begun ^ 0o007)
-        desk.put(whereabouts.UMASK, None)
-        assert os.umask(begun) == begun, "what was changed after the save is taken back"
-    finally:
-        os.umask(begun)
+    os.umask(umask ^ 0o070)
+    value = desk.take(whereabouts.UMASK)
+    os.umask(umask)
+    undo = desk.put(whereabouts.UMASK, value)
+    assert os.umask(umask) == umask ^ 0o070
+    os.umask(umask ^ 0o070)
+    undo()
+    assert os.umask(umask) == umask
+    os.umask(umask ^ 0o007)
+    desk.put(whereabouts.UMASK, None)
+    assert os.umask(umask) == umask, "what was changed after the save is taken back"
 
 
 def test_entries_of_the_path_come_back_and_none_is_taken_away(desk: Desk) -> None:
