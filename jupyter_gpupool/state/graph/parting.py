@@ -52,15 +52,29 @@ def parted(values: Mapping[str, Any], only: Collection[str] | None, live: Mappin
     if only is None:
         return []
     outside: dict[object, _Met] = {}
-    for met in _walk({name: it for name, it in values.items() if name not in only}):
+    cut: list[str] = []
+    for met in _walk({name: it for name, it in values.items() if name not in only}, cut):
         outside.setdefault(met.key, met)
-    still = {met.key for met in _walk({name: it for name, it in live.items() if name in values})}
-    found: list[Finding] = []
+    still = {met.key for met in _walk({name: it for name, it in live.items() if name in values}, cut)}
     inside = {name: values[name] for name in only if name in values}
-    for met in _walk(inside, lambda it: it.key in outside and it.key not in still):
-        if met.key in outside and met.key not in still and len(found) < _MOST_TOLD:
-            found.append(_finding(met, outside[met.key]))
-    return found
+    search = _walk(inside, cut, lambda it: it.key in outside and it.key not in still)
+    torn = [met for met in search if met.key in outside and met.key not in still]
+    found = [_finding(met, outside[met.key]) for met in torn[:_MOST_TOLD]]
+    more = [f"{len(torn) - _MOST_TOLD:,} more of its parts were"] if len(torn) > _MOST_TOLD else []
+    if cut:
+        more.append(f"beyond the first {_MOST_VALUES:,} values nobody looked whether any were")
+    return found + [_and(next(iter(inside), ""), what) for what in more]
+
+
+def _and(variable: str, what: str) -> Finding:
+    return Finding(
+        kind=FindingKind.CHANGED,
+        variable=variable,
+        path=variable,
+        type_name="",
+        reason=f"{what} shared with variables that stay as they are here",
+        hint="Restore all, if that matters.",
+    )
 
 
 def _finding(met: _Met, other: _Met) -> Finding:
@@ -75,8 +89,13 @@ def _finding(met: _Met, other: _Met) -> Finding:
     )
 
 
-def _walk(variables: Mapping[str, Any], stop: Callable[[_Met], bool] | None = None) -> Iterator[_Met]:
-    """Yield what can be shared among some variables, the outermost first; below what stops it, nothing."""
+def _walk(
+    variables: Mapping[str, Any], cut: list[str], stop: Callable[[_Met], bool] | None = None
+) -> Iterator[_Met]:
+    """Yield what can be shared among some variables, the outermost first; below what stops it, nothing.
+
+    Where there are too many, the path to the first that was not looked at is added to ``cut``.
+    """
     seen: dict[int, Any] = {}
     queue: deque[tuple[Any, str]] = deque((value, name) for name, value in variables.items())
     top = len(queue)
@@ -91,6 +110,7 @@ def _walk(variables: Mapping[str, Any], stop: Callable[[_Met], bool] | None = No
         yield from mets
         if stop is None or not any(stop(met) for met in mets):
             queue.extend((child, path + suffix) for suffix, child in paths.children(value))
+    cut += [path for _, path in queue][:1]
 
 
 def _keys(value: Any, *, at_top: bool) -> Iterator[object]:

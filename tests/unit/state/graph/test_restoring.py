@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jupyter_gpupool.state.errors import Cancelled, IncompatibleSnapshot, RestoreFailed
-from jupyter_gpupool.state.graph import packages
+from jupyter_gpupool.state.graph import packages, parting
 from tests.support.namespaces import Kernel, Trip
 from tests.support.waiting import until
 
@@ -58,6 +58,15 @@ def test_what_was_shared_below_the_top_and_is_restored_apart_is_told(cell: str, 
     (found,) = trip.before.restore(trip.snapshot, only=["x"]).findings
     assert (found.kind.value, found.variable, found.path) == ("changed", "x", path)
     assert told in found.reason
+
+
+def test_what_nobody_looked_at_and_what_is_not_listed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    trip = Trip("rows = [[n] for n in range(60)]; x = rows[:30]; other = rows[:]; del rows")
+    found = trip.before.restore(trip.snapshot, only=["x"]).findings
+    assert [it.path for it in found] == [*(f"x[{n}]" for n in range(10)), "x"]
+    assert found[-1].reason == "20 more of its parts were shared with variables that stay as they are here"
+    monkeypatch.setattr(parting, "_MOST_VALUES", 12)
+    assert "beyond the first 12 values" in trip.before.restore(trip.snapshot, only=["x"]).findings[-1].reason
 
 
 @pytest.mark.parametrize(
