@@ -28,6 +28,7 @@ class _Met(NamedTuple):
     """A value, where it was met, and what it is the same by."""
 
     value: Any
+    variable: str
     path: str
     key: object
 
@@ -81,7 +82,7 @@ def _finding(met: _Met, other: _Met) -> Finding:
     what = "it looked at the same memory as" if isinstance(met.key, tuple) else "it was the same object as"
     return Finding(
         kind=FindingKind.CHANGED,
-        variable=met.path.split(".")[0].split("[")[0].split(" ")[0],
+        variable=met.variable,
         path=met.path,
         type_name=type_name_of(met.value),
         reason=f"{what} {other.path}, which stays as it is here",
@@ -97,20 +98,20 @@ def _walk(
     Where there are too many, the path to the first that was not looked at is added to ``cut``.
     """
     seen: dict[int, Any] = {}
-    queue: deque[tuple[Any, str]] = deque((value, name) for name, value in variables.items())
+    queue = deque((value, name, name) for name, value in variables.items())
     top = len(queue)
     while queue and len(seen) < _MOST_VALUES:
-        value, path = queue.popleft()
+        value, variable, path = queue.popleft()
         top -= 1
-        if id(value) in seen or isinstance(value, _WITHOUT_IDENTITY):
+        # never `isinstance`: it asks the value for its class, and a value may say anything then
+        if id(value) in seen or issubclass(type(value), _WITHOUT_IDENTITY):
             continue
         seen[id(value)] = value
-        keys = list(_keys(value, at_top=top >= 0))
-        mets = [_Met(value, path, key) for key in keys]
+        mets = [_Met(value, variable, path, key) for key in _keys(value, at_top=top >= 0)]
         yield from mets
         if stop is None or not any(stop(met) for met in mets):
-            queue.extend((child, path + suffix) for suffix, child in paths.children(value))
-    cut += [path for _, path in queue][:1]
+            queue.extend((child, variable, path + suffix) for suffix, child in paths.children(value))
+    cut += [path for _, _, path in queue][:1]
 
 
 def _keys(value: Any, *, at_top: bool) -> Iterator[object]:
@@ -118,7 +119,7 @@ def _keys(value: Any, *, at_top: bool) -> Iterator[object]:
     kind = type(value)
     if kind is FunctionType:
         return
-    if at_top or isinstance(value, _CONTAINERS) or kind.__module__ == "__main__":
+    if at_top or issubclass(kind, _CONTAINERS) or kind.__module__ == "__main__":
         yield id(value)
     if kind.__name__ == "ndarray" and kind.__module__ == "numpy":
         base = value
@@ -126,5 +127,8 @@ def _keys(value: Any, *, at_top: bool) -> Iterator[object]:
             base = base.base
         yield ("memory", base.__array_interface__["data"][0]) if base.nbytes else id(value)
     elif kind.__module__.partition(".")[0] == "torch" and hasattr(kind, "untyped_storage"):
-        pointer = value.untyped_storage().data_ptr()
+        try:
+            pointer = value.untyped_storage().data_ptr()
+        except (NotImplementedError, RuntimeError):  # sparse and fake ones have no memory of their own
+            pointer = 0
         yield ("memory", pointer) if pointer else id(value)

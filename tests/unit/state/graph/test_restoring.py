@@ -75,6 +75,8 @@ def test_what_nobody_looked_at_and_what_is_not_listed_is_said(monkeypatch: pytes
         "import logging\nx = [logging.root]; other = {'log': logging.root}",
         "x = [(1, 'a')]; other = x[0]",
         "import numpy as np\nx = np.zeros(4); other = np.zeros(4)",
+        "import torch\nx = [torch.eye(3).to_sparse()]; other = [torch.eye(3).to_sparse()]",
+        "import torch\nx = [1]; other = [torch.ones(2, device='meta')]",
         "import enum\nclass Colour(enum.Enum):\n    RED = 1\nx = [Colour]; other = (Colour,)",
     ],
 )
