@@ -28,15 +28,17 @@ DEVICES, LEASES = 64, 200
 _NOTEBOOK = "cost.ipynb"
 _STATIC = HERE.parent / "jupyter_gpupool" / "labextension" / "static"
 
-#: Notes when JupyterLab says that it is ready, and when the panel has something in it.
+#: Notes when JupyterLab says that it is ready, and when the panel has something in it that can be seen. What
+#: is drawn while hidden is seen when an attribute of something around it changes.
 _WATCH = """
 window.gpupoolTimes = {};
 const seen = new MutationObserver(() => {
-  if (!window.gpupoolTimes.painted && document.querySelector('.jp-GPUPool-section')) {
+  if (document.querySelector('.jp-GPUPool-section')?.checkVisibility()) {
+    seen.disconnect();
     requestAnimationFrame(() => { window.gpupoolTimes.painted ??= performance.now(); });
   }
 });
-seen.observe(document, { subtree: true, childList: true });
+seen.observe(document, { subtree: true, childList: true, attributes: true });
 const wait = setInterval(() => {
   if (window.jupyterapp) {
     clearInterval(wait);

@@ -1,6 +1,6 @@
 /**
  * The sidebar's widget. Rule of this module: it joins the state owner, the notebooks and the components; what is
- * shown is decided in `components/`. While nobody can see it, it costs nothing.
+ * shown is decided in `components/`. While nobody can see it, it costs nothing but its first drawing.
  */
 import { ReactWidget } from '@jupyterlab/ui-components';
 import { Message } from '@lumino/messaging';
@@ -65,11 +65,17 @@ export class PoolSidebar extends ReactWidget {
     return <PoolPanel view={{ ...this.env, state }} env={this.env} />;
   }
 
-  /** A hidden panel costs nothing: it is brought up to date when it is shown. */
+  /**
+   * A hidden panel is brought up to date when it is shown. Only the first snapshot is drawn at once: it comes
+   * before JupyterLab shows the panel, and would wait for all else that JupyterLab does when it has started.
+   */
   protected override onUpdateRequest(message: Message): void {
-    if (this.isVisible && !document.hidden) {
-      super.onUpdateRequest(message);
+    const isFirst = !this.isDrawn && this.options.manager.state.pool !== null;
+    if (document.hidden || !(this.isVisible || isFirst)) {
+      return;
     }
+    this.isDrawn ||= isFirst;
+    super.onUpdateRequest(message);
   }
 
   /** Show what came while it was hidden. */
@@ -118,6 +124,7 @@ export class PoolSidebar extends ReactWidget {
 
   private env: IEnv | null = null;
   private asked = 0;
+  private isDrawn = false;
   private _closed: ReadonlySet<string> = new Set(['history', 'usage', 'snapshots', 'nodes']);
 }
 
