@@ -24,6 +24,8 @@ _KINDS = (
     "definitions",
     "places",
     "settings",
+    "further",
+    "libraries",
 )
 
 

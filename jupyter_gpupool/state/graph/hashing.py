@@ -10,11 +10,12 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from jupyter_gpupool.state.graph import lost
+from jupyter_gpupool.state.kinds import is_one_of
 
 if TYPE_CHECKING:
     from jupyter_gpupool.state.recipes.registry import Reduced
 
-_ATOMS = frozenset({bool, int, float, complex, str, bytes, type(None)})
+_ATOMS = (bool, int, float, complex, str, bytes, type(None))
 
 
 def has_own_hash(kind: type) -> bool:
@@ -24,7 +25,7 @@ def has_own_hash(kind: type) -> bool:
 
 def is_plain(value: Any) -> bool:
     """Tell whether a value consists of nothing that could lead back to its holder."""
-    return type(value) in _ATOMS or (type(value) is tuple and all(is_plain(item) for item in value))
+    return is_one_of(type(value), _ATOMS) or (type(value) is tuple and all(is_plain(item) for item in value))
 
 
 def in_two_steps(value: Any) -> Reduced | None:
@@ -59,13 +60,17 @@ def set_own_dict(value: Any, attributes: dict[str, Any]) -> None:
 
 def keyed_by(containers: list[Any], kinds: set[type]) -> list[Any]:
     """Return those sets and dicts that have instances of some classes as keys, or in tuples that are keys."""
-    return [one for one in containers if type(one) in (dict, set) and any(_is_of(key, kinds) for key in one)]
+    return [
+        one
+        for one in containers
+        if (type(one) is dict or type(one) is set) and any(_is_of(key, kinds) for key in one)
+    ]
 
 
 def _is_of(key: Any, kinds: set[type]) -> bool:
-    if type(key) in (tuple, frozenset):
+    if type(key) is tuple or type(key) is frozenset:
         return any(_is_of(item, kinds) for item in key)
-    return type(key) in kinds
+    return is_one_of(type(key), kinds)
 
 
 def contents(container: Any) -> list[Any]:

@@ -15,6 +15,7 @@ from typing import Any
 from jupyter_gpupool.state.graph import lost
 from jupyter_gpupool.state.graph.naming import name_of, type_name_of
 from jupyter_gpupool.state.graph.remarks import Remark
+from jupyter_gpupool.state.kinds import is_a, is_one_of
 from jupyter_gpupool.state.model import Finding
 
 #: So many values are looked at for one report.
@@ -24,6 +25,9 @@ _MOST_CHILDREN = 100_000
 #: Reports of one kind for one variable that are told apart.
 _MOST_ALIKE = 10
 _LONGEST_KEY = 40
+_ATOMS = (int, float, str, bytes, bool, type(None))
+#: Keys that are told as Python writes them.
+_WRITTEN = (str, int, float, bool, bytes, tuple)
 
 
 def findings(remarks: list[Remark], variables: dict[str, Any], names: Collection[str]) -> list[Finding]:
@@ -39,7 +43,7 @@ def _capped(remarks: list[Remark]) -> list[tuple[Remark, int]]:
     """Keep some of those that say the same of one variable, the last with how many more there are."""
     groups: dict[tuple[Any, ...], list[Remark]] = {}
     for remark in remarks:
-        key = (remark.variable, type(remark.value), remark.kind, remark.reason)
+        key = (remark.variable, id(type(remark.value)), remark.kind, remark.reason)
         groups.setdefault(key, []).append(remark)
     return [
         (remark, len(group) - _MOST_ALIKE if number == _MOST_ALIKE - 1 else 0)
@@ -90,12 +94,12 @@ def _meet(
     seen: dict[int, Any],
     queue: deque[tuple[Any, str, str]],
 ) -> None:
-    if id(value) in seen or type(value) in (int, float, str, bytes, bool, type(None)):
+    if id(value) in seen or is_one_of(type(value), _ATOMS):
         return
     seen[id(value)] = value
     if id(value) in wanted:
         found[id(value)] = (variable, path)
-    if not isinstance(value, ModuleType):
+    if not is_a(value, ModuleType):
         queue.append((value, variable, path))
 
 
@@ -112,7 +116,7 @@ def children(value: Any) -> Iterator[tuple[str, Any]]:
         for key, item in list(value.items())[:_MOST_CHILDREN]:
             yield f"[{_key(key)}]", item
             yield " (a key)", key
-    elif kind in (list, tuple):
+    elif kind is list or kind is tuple:
         for number, item in enumerate(value[:_MOST_CHILDREN]):
             yield f"[{number}]", item
     elif kind is FunctionType:
@@ -124,7 +128,7 @@ def children(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _key(key: Any) -> str:
-    written = repr(key) if type(key) in (str, int, float, bool, bytes, tuple) else f"<{name_of(type(key))}>"
+    written = repr(key) if is_one_of(type(key), _WRITTEN) else f"<{name_of(type(key))}>"
     return written if len(written) <= _LONGEST_KEY else f"{written[:_LONGEST_KEY]}…"
 
 
@@ -146,7 +150,7 @@ def _of_instance(value: Any) -> Iterator[tuple[str, Any]]:
         for name, item in list(own.items()):
             yield f".{name}", item
     for child in gc.get_referents(value):
-        if child is not own and not isinstance(child, type):
+        if child is not own and not is_a(child, type):
             yield f".<in {name_of(type(value))}>", child
 
 
@@ -155,6 +159,6 @@ def _dict_of(value: Any) -> dict[str, Any] | None:
         found = object.__getattribute__(value, "__dict__")
     except AttributeError:
         return None
-    if isinstance(value, type):
+    if is_a(value, type):
         found = dict(found)
     return found if isinstance(found, dict) else None

@@ -23,6 +23,7 @@ from jupyter_gpupool.state.graph.usual import (
     is_trusted,
     take_apart,
 )
+from jupyter_gpupool.state.kinds import is_a
 from jupyter_gpupool.state.model import FindingKind
 from jupyter_gpupool.state.recipes.registry import Recipe, Reduced, Registry, recipe_for
 
@@ -54,8 +55,19 @@ class Deep(Exception):
         self.value = value
 
 
-class TooDeep:
-    """Stands for a variable that is deeper than any stack."""
+class Unsaved:
+    """Stands for a variable that is not saved, as was found in a pass before this one.
+
+    Parameters
+    ----------
+    value : object
+        The variable.
+    reason : str
+        Why it is not saved.
+    """
+
+    def __init__(self, value: Any, reason: str) -> None:
+        self.value, self.reason = value, reason
 
 
 class _Plain(pickle.Pickler):
@@ -135,7 +147,7 @@ class Capture:
     def lose(self, value: Any, reason: str, hint: str = "") -> Reduced:
         """Save a marker in place of a value, and report it."""
         self.note(value, FindingKind.NOT_SAVED, reason, hint)
-        if isinstance(value, type):
+        if is_a(value, type):
             return lost.lost_class, (name_of(value), reason, hint)
         return lost.marker, (type_name_of(value), reason, hint)
 
@@ -158,6 +170,8 @@ class Capture:
                 found = how[kind]
             except KeyError:
                 found = classify(kind)
+            except Exception as error:  # its metaclass says how it is hashed
+                return self.lose(value, _reason(value, error))
             if found is None:
                 return NotImplemented
             if found is _PLAIN:  # nobody else knows its dict: it is held here, and by its owner
@@ -167,7 +181,12 @@ class Capture:
         return override
 
     def _classify(self, kind: type) -> How | None:
-        found = self._how[kind] = self._way(kind)
+        try:
+            found = self._way(kind)
+        except Exception as error:  # the metaclass says what a class answers
+            reason = _reason(kind, error)
+            return lambda value: self.lose(value, reason)
+        self._how[kind] = found
         return found
 
     def _way(self, kind: type) -> How | None:
@@ -221,9 +240,9 @@ class Capture:
                 if self._large:
                     return self.lose(value, _ENDLESS)
                 raise Deep(value) from error
-            except MemoryError:
+            except (MemoryError, KeyboardInterrupt):
                 raise
-            except Exception as error:
+            except BaseException as error:  # a class may raise SystemExit, and means only itself
                 if left and isinstance(error, RuntimeError) and "during iteration" in str(error):
                     continue
                 return self.lose(value, _reason(value, error))
@@ -231,12 +250,12 @@ class Capture:
 
     def _by_itself(self, value: Any) -> Any:
         """Leave a function or class to the pickler, which names it; all else is taken apart."""
-        if isinstance(value, type | FunctionType | BuiltinFunctionType):
+        if is_a(value, type | FunctionType | BuiltinFunctionType):
             return NotImplemented
         return guarded(take_apart(value))
 
 
-def _reason(value: Any, error: Exception) -> str:
+def _reason(value: Any, error: BaseException) -> str:
     text = str(error)
     if isinstance(error, TypeError) and text.startswith(("cannot pickle", "can't pickle", "Can't pickle")):
         return f"{type_name_of(value)} cannot be pickled, and there is no recipe for it"
@@ -259,14 +278,13 @@ class _InPython(pickle._Pickler):
         )
 
 
-def _too_deep(value: TooDeep, capturing: Any) -> Reduced:
-    reason = "it is deeper than a million levels, or makes new objects without an end while it is saved"
-    reduced: Reduced = capturing.lose(value, reason)
+def _unsaved(one: Unsaved, capturing: Any) -> Reduced:
+    reduced: Reduced = capturing.lose(one.value, one.reason)
     return reduced
 
 
 RECIPES = (
-    recipe_for(TooDeep, _too_deep),
+    recipe_for(Unsaved, _unsaved),
     Recipe(
         module="jupyter_gpupool.state.graph.lost",
         qualname="Lost",

@@ -42,6 +42,13 @@ class Pieces:
         Keep all in memory until `finish`, because writing would let other threads run.
     tick : callable, optional
         Called with every part of the stream; may raise to stop.
+
+    Attributes
+    ----------
+    nbytes : int
+        How much came, bytes.
+    error : BaseException or None
+        What the store or the tick raised: no value's fault.
     """
 
     def __init__(self, put: Put, *, held: bool = False, tick: Callable[[], object] | None = None) -> None:
@@ -52,9 +59,17 @@ class Pieces:
         self._segments: list[Segment] = []
         self._hash = xxhash.xxh3_128()
         self.nbytes = 0
+        self.error: BaseException | None = None
 
     def write(self, data: bytes | bytearray | memoryview) -> int:
         """Take a part of the stream."""
+        try:
+            return self._take(data)
+        except BaseException as error:
+            self.error = error
+            raise
+
+    def _take(self, data: bytes | bytearray | memoryview) -> int:
         if self._tick is not None:
             self._tick()
         length = len(data)

@@ -9,33 +9,35 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from jupyter_gpupool.state.graph import lost
+from jupyter_gpupool.state.kinds import is_a, is_one_of
 
 _LONGEST = 60
-_SIZED: dict[Any, str] = {
-    list: "item",
-    tuple: "item",
-    dict: "key",
-    set: "member",
-    frozenset: "member",
-    bytes: "byte",
-    bytearray: "byte",
-}
+_SIZED: tuple[tuple[type, str], ...] = (
+    (list, "item"),
+    (tuple, "item"),
+    (dict, "key"),
+    (set, "member"),
+    (frozenset, "member"),
+    (bytes, "byte"),
+    (bytearray, "byte"),
+)
 _PRINTED = (bool, int, float, complex, type(None))
 
 
 def summary_of(value: Any) -> str:
     """Describe a value in a few words."""
     kind = type(value)
-    if kind in _SIZED:
-        return _counted(len(value), _SIZED[kind])
+    sized = next((what for one, what in _SIZED if one is kind), None)
+    if sized is not None:
+        return _counted(len(value), sized)
     if kind is str:
         return repr(value) if len(value) <= _LONGEST else _counted(len(value), "character")
-    if kind in _PRINTED:
+    if is_one_of(kind, _PRINTED):
         return str(value)[:_LONGEST] if kind is not int or value.bit_length() < 200 else "a large number"
     if lost.is_lost(value):
         return lost.loss_of(value).reason
-    if isinstance(value, FunctionType | ModuleType):
-        return value.__name__
+    if is_a(value, FunctionType | ModuleType):
+        return str(value.__name__)
     try:
         return _shaped(value, kind)
     except Exception:  # some tensors have no sizes, and say so like this

@@ -15,10 +15,11 @@ from typing import Any
 
 from jupyter_gpupool.state.errors import CaptureFailed
 from jupyter_gpupool.state.graph import deep, paths, threads
-from jupyter_gpupool.state.graph.naming import type_name_of
-from jupyter_gpupool.state.graph.pickler import Capture, Deep, TooDeep
+from jupyter_gpupool.state.graph.naming import reason_of, type_name_of
+from jupyter_gpupool.state.graph.pickler import Capture, Deep, Unsaved
 from jupyter_gpupool.state.graph.stream import Pieces, Put
 from jupyter_gpupool.state.graph.summary import summary_of
+from jupyter_gpupool.state.kinds import is_a
 from jupyter_gpupool.state.memory.roots import RootTable
 from jupyter_gpupool.state.model import Finding, Segment, Variable
 from jupyter_gpupool.state.recipes.registry import Registry
@@ -27,6 +28,7 @@ from jupyter_gpupool.state.recipes.registry import Registry
 _TRIES = 3
 #: How many values whose own code never ends are met before the larger stack is tried.
 _ENDLESS = 4
+_TOO_DEEP = "it is deeper than a million levels, or makes new objects without an end while it is saved"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,7 +68,7 @@ class Taken:
 
 def is_definition(value: Any) -> bool:
     """Tell whether a value is code, which others need when they are made again."""
-    return isinstance(value, FunctionType | ModuleType | type)
+    return is_a(value, FunctionType | ModuleType | type)
 
 
 def take(wanted: Wanted, registry: Registry, put: Put, tick: Callable[[str], None] | None = None) -> Taken:
@@ -96,13 +98,18 @@ def take(wanted: Wanted, registry: Registry, put: Put, tick: Callable[[str], Non
         except Torn as error:
             last: Exception = error
         except RuntimeError as error:
-            if "during iteration" not in str(error) and "mutated" not in str(error):
+            if not _is_of_threads(error):
                 raise
             last = error
     raise CaptureFailed(
         "The namespace could not be saved: other threads changed it while it was looked at.",
         hint="Stop the threads that work on its containers, or wait for them, and take it again.",
     ) from last
+
+
+def _is_of_threads(error: Exception) -> bool:
+    """Tell whether an error says that something was changed while it was looked at."""
+    return isinstance(error, RuntimeError) and ("during iteration" in str(error) or "mutated" in str(error))
 
 
 class Torn(Exception):
@@ -118,13 +125,13 @@ class _Pass:
         self._wanted, self._registry, self._put, self._tick = wanted, registry, put, tick
         self._hopeless: dict[int, Any] = {}
         self._shells: list[Any] = []
-        self._too_deep: set[str] = set()
+        self._unsaved: dict[str, str] = {}
         self._at = ""
 
     def run(self) -> Taken:
         for _ in range(_ENDLESS):
             try:
-                return self._once()
+                return self._without_broken()
             except Deep as error:
                 if not deep.never_ends(error.value, self._registry):
                     break
@@ -136,15 +143,23 @@ class _Pass:
     def _on_large_stack(self) -> Taken:
         while True:
             try:
-                return deep.on_large_stack(lambda slow: self._once(large=True, slow=slow))
+                return deep.on_large_stack(lambda slow: self._without_broken(large=True, slow=slow))
             except RecursionError as error:
-                if not self._at or self._at in self._too_deep:
+                if not self._at or self._at in self._unsaved:
                     raise CaptureFailed(
                         "The namespace could not be saved: a function or class of it reaches a structure that"
                         " is deeper than any stack.",
                         hint="Leave it out (--except), and save again.",
                     ) from error
-                self._too_deep.add(self._at)
+                self._unsaved[self._at] = _TOO_DEEP
+
+    def _without_broken(self, **how: bool) -> Taken:
+        """Pass over all but the variables that turn out to break a pass."""
+        while True:
+            try:
+                return self._once(**how)
+            except _Broken as error:
+                self._unsaved[error.name] = error.reason
 
     def _once(self, *, large: bool = False, slow: bool = False) -> Taken:
         with threads.one_moment() as moment, _no_collection():
@@ -204,12 +219,23 @@ class _Pass:
             capture.dump(section)
         return variables
 
+    def _dump_one(self, name: str, value: Any, capture: Capture, pieces: Pieces) -> None:
+        reason = self._unsaved.get(name)
+        try:
+            capture.dump(value if reason is None else Unsaved(value, reason))
+        except (MemoryError, RecursionError, Deep):
+            raise
+        except Exception as error:
+            if error is pieces.error or _is_of_threads(error):
+                raise
+            raise _Broken(name, f"saving it failed: {reason_of(error)}") from error
+
     def _variable(self, name: str, value: Any, capture: Capture, pieces: Pieces) -> Variable:
         if self._tick is not None:
             self._tick(name)
         capture.variable = self._at = name
         before = capture.roots.nbytes
-        capture.dump(TooDeep() if name in self._too_deep else value)
+        self._dump_one(name, value, capture, pieces)
         return Variable(
             name=name,
             type_name=type_name_of(value),
@@ -217,6 +243,14 @@ class _Pass:
             nbytes=capture.roots.nbytes - before,
             digest=pieces.end_variable(),
         )
+
+
+class _Broken(Exception):
+    """Raised when a variable breaks the pass in a way that nobody foresaw: it is taken again without it."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(name)
+        self.name, self.reason = name, reason
 
 
 class _no_collection:  # noqa: N801 (used as a function)

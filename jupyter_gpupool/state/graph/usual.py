@@ -39,7 +39,17 @@ _HOOKS = (
     "__setattr__",
     "__delattr__",
 )
-_OPTIONAL_HOOKS = ("__getnewargs__", "__getnewargs_ex__", "__setstate__", "__getattr__", "__slots__")
+_OPTIONAL_HOOKS = (
+    "__getnewargs__",
+    "__getnewargs_ex__",
+    "__setstate__",
+    "__getattr__",
+    "__slots__",
+    "__class__",
+)
+
+#: How a class of Python says where its instances' attributes are; one may say something else.
+_DICT = vars(type("_", (), {}))["__dict__"]
 
 
 def is_trusted(kind: type) -> bool:
@@ -59,6 +69,8 @@ def is_plain_object(kind: type) -> bool:
     if any(hook in vars(base) for base in kind.__mro__[:-1] for hook in _OPTIONAL_HOOKS):
         return False
     if any(base.__flags__ & (1 << 9) == 0 for base in kind.__mro__[:-1]):  # a base of C
+        return False
+    if any(type(vars(base).get("__dict__", _DICT)) is not type(_DICT) for base in kind.__mro__[:-1]):
         return False
     return all(getattr(kind, hook, None) is getattr(object, hook, None) for hook in _HOOKS)
 

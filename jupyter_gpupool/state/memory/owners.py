@@ -15,6 +15,7 @@ import types
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from jupyter_gpupool.state.kinds import is_a, is_one_of
 from jupyter_gpupool.state.memory.looks import address, bounds
 from jupyter_gpupool.state.memory.pointers import buffer_address
 
@@ -29,7 +30,7 @@ BUFFERS = (
     *(bytes, bytearray, memoryview, arrays.array, mmap.mmap),
     *(ctypes.Array, ctypes.Structure, ctypes.Union, ctypes._SimpleCData),
 )
-_ATOMS = frozenset({int, float, str, bool, complex, type(None), type(Ellipsis)})
+_ATOMS = (int, float, str, bool, complex, type(None), type(Ellipsis))
 _NOT_FOLLOWED = (types.ModuleType, type, types.CodeType, types.FrameType, types.BuiltinFunctionType)
 
 
@@ -72,7 +73,7 @@ def exporter(array: Any, low: int, high: int) -> tuple[Any, int] | None:
 def is_tensor(value: Any) -> bool:
     """Tell whether something is a tensor, without importing torch."""
     torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
+    return torch is not None and is_a(value, torch.Tensor)
 
 
 def known_owner(capturing: Capturing, low: int, nbytes: int) -> tuple[Any, int] | None:
@@ -90,7 +91,7 @@ def search(namespace: dict[str, Any], roots: RootTable) -> None:
     todo = list(namespace.values())
     while todo and len(seen) < SEARCH_OBJECTS:
         value = todo.pop()
-        if type(value) in _ATOMS or id(value) in seen:
+        if is_one_of(type(value), _ATOMS) or id(value) in seen:
             continue
         seen.add(id(value))
         if not _told(value, roots):
@@ -100,13 +101,13 @@ def search(namespace: dict[str, Any], roots: RootTable) -> None:
 def _told(value: Any, roots: RootTable) -> bool:
     """Tell of one owner; True where there is nothing to look for below it."""
     numpy = sys.modules.get("numpy")
-    if isinstance(value, BUFFERS):
-        start = None if isinstance(value, memoryview) else buffer_address(value)
+    if is_a(value, BUFFERS):
+        start = None if is_a(value, memoryview) else buffer_address(value)
         if start is not None:
             with memoryview(value) as view:
                 roots.own(start, view.nbytes, value)
-        return not isinstance(value, memoryview)
-    if numpy is not None and isinstance(value, numpy.ndarray):
+        return not is_a(value, memoryview)
+    if numpy is not None and is_a(value, numpy.ndarray):
         if value.base is None and value.flags.owndata:
             low, high = bounds(value)
             roots.own(low, high - low, value)
@@ -119,12 +120,12 @@ def _told(value: Any, roots: RootTable) -> bool:
 
 
 def _below(value: Any) -> Iterator[Any]:
-    if isinstance(value, types.FunctionType):
+    if is_a(value, types.FunctionType):
         yield value.__closure__
         yield value.__defaults__
-    elif isinstance(value, memoryview):
+    elif is_a(value, memoryview):
         yield value.obj
-    elif not isinstance(value, _NOT_FOLLOWED):
-        if sys.modules.get("numpy") and isinstance(value, sys.modules["numpy"].ndarray):
+    elif not is_a(value, _NOT_FOLLOWED):
+        if sys.modules.get("numpy") and is_a(value, sys.modules["numpy"].ndarray):
             yield value.base
         yield from gc.get_referents(value)

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
+from jupyter_gpupool.state.kinds import is_a
 from jupyter_gpupool.state.model import FindingKind
 from jupyter_gpupool.state.process.section import Section, Tell, Undo, finding
 
@@ -99,12 +100,12 @@ def _of_user(namespace: dict[str, Any]) -> list[ModuleType]:
 
 def _led_to(values: Iterable[Any]) -> list[ModuleType]:
     names: set[object] = {
-        value.__module__ if isinstance(value, (FunctionType, type)) else type(value).__module__
+        value.__module__ if is_a(value, (FunctionType, type)) else type(value).__module__
         for value in values
-        if not isinstance(value, ModuleType)
+        if not is_a(value, ModuleType)
     }
     modules = [sys.modules.get(name) for name in names if isinstance(name, str)]
-    return [it for it in (*values, *modules) if isinstance(it, ModuleType)]
+    return [it for it in (*values, *modules) if is_a(it, ModuleType)]
 
 
 def is_users_module(module: ModuleType) -> bool:
@@ -134,9 +135,9 @@ def _changed(module: ModuleType) -> list[str]:
 
 
 def _is_changed(name: str, value: Any, written: _Written) -> bool:
-    if name.startswith("__") or not name.isidentifier() or isinstance(value, ModuleType):
+    if name.startswith("__") or not name.isidentifier() or is_a(value, ModuleType):
         return False
-    if isinstance(value, (FunctionType, type)) and value.__module__ == "__main__":
+    if is_a(value, (FunctionType, type)) and value.__module__ == "__main__":
         return True  # the notebook's, put in the place of the module's
     if name in written.plain:
         plain = written.plain[name]

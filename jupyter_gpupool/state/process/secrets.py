@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Any
 
+from jupyter_gpupool.state.kinds import is_a
+
 #: Environment variables that are never saved: they say which devices, pool, proxies and cores a process has.
 NEVER = (
     *("JUPYTER*", "JPY_*", "CUDA_*", "NVIDIA_*", "*_PROXY", "*_NUM_THREADS", "*_MAX_THREADS"),
@@ -59,4 +61,4 @@ def is_secret_environment(name: str, value: str, patterns: Iterable[str] = SECRE
 
 def is_secret_variable(name: str, value: Any, patterns: Iterable[str] = SECRET_VARIABLES) -> bool:
     """Tell whether a variable of the notebook is a secret: text or bytes under such a name."""
-    return isinstance(value, str | bytes | bytearray) and matches(name, patterns)
+    return is_a(value, str | bytes | bytearray) and matches(name, patterns)

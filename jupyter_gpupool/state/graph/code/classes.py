@@ -7,6 +7,8 @@ what it holds afterwards: its methods refer to it. What it holds is set as it wa
 from __future__ import annotations
 
 import abc
+import ctypes
+import gc
 from importlib import import_module
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any, Generic
@@ -22,6 +24,13 @@ _abc: Any = import_module("_abc")
 #: What belongs to the class as it was made, and is made again with it.
 _OF_ITSELF = frozenset(
     {"__dict__", "__weakref__", "__module__", "__qualname__", "__doc__", "_abc_impl", "__slotnames__"}
+)
+#: What a class may have for its instances, and `type` has for itself: a proxy's ``__class__`` is a property.
+_SAID_BY_TYPE = frozenset(
+    {
+        *("__class__", "__name__", "__mro__", "__base__", "__bases__", "__flags__", "__text_signature__"),
+        *("__basicsize__", "__itemsize__", "__dictoffset__", "__weakrefoffset__"),
+    }
 )
 
 
@@ -148,11 +157,21 @@ def fill_class(made: Any, state: tuple[dict[str, Any], list[type]]) -> None:
     for name in [name for name in attributes if name in vars(made)]:
         type.__delattr__(made, name)  # so that all are in their order
     for name, item in attributes.items():
-        type.__setattr__(made, name, item)
+        if name in _SAID_BY_TYPE:
+            _hold(made, name, item)
+        else:
+            type.__setattr__(made, name, item)
     if "_abc_impl" in vars(made):
         for kind in registered:
             if not lost.is_lost(kind):
                 _abc._abc_register(made, kind)
+
+
+def _hold(made: type, name: str, item: Any) -> None:
+    """Put something into a class's own dict that `type` would take for a word about the class."""
+    (own,) = (one for one in gc.get_referents(vars(made)) if type(one) is dict)
+    own[name] = item
+    ctypes.pythonapi.PyType_Modified(ctypes.py_object(made))
 
 
 def is_from_notebook(kind: type) -> bool:

@@ -119,3 +119,59 @@ def test_code_that_never_ends_costs_only_its_value() -> None:
     )
     assert trip.paths() == ["e[0]"]
     assert trip.holds("e[1] == 1 and z == 2")
+
+
+#: Classes that stop whoever asks their values, or themselves, anything.
+ODD = {
+    "a class that raises": "class Odd:\n    @property\n    def __class__(self): raise RuntimeError('no')",
+    "another class": "class Odd:\n    @property\n    def __class__(self): return int",
+    "no dict": "class Odd:\n    @property\n    def __dict__(self): raise RuntimeError('no')",
+    "no attribute": "class Odd:\n    def __getattribute__(self, name): raise RuntimeError('no')",
+    "a list that raises": (
+        "class Odd(list):\n    @property\n    def __class__(self): raise RuntimeError('no')\n"
+        "    def __iter__(self): raise RuntimeError('no')"
+    ),
+    "text that raises": "class Odd(str):\n    @property\n    def __class__(self): raise RuntimeError('no')",
+    "a metaclass without attributes": (
+        "class Meta(type):\n    def __getattribute__(cls, name): raise RuntimeError('no')\n"
+        "class Odd(metaclass=Meta): pass"
+    ),
+    "a metaclass without a module": (
+        "class Meta(type):\n    @property\n    def __module__(cls): raise RuntimeError('no')\n"
+        "class Odd(metaclass=Meta): pass"
+    ),
+    "a metaclass without a hash": (
+        "class Meta(type):\n    def __hash__(cls): raise RuntimeError('no')\nclass Odd(metaclass=Meta): pass"
+    ),
+    "a metaclass that cannot compare": (
+        "class Meta(type):\n    def __eq__(cls, other): raise RuntimeError('no')\n"
+        "    def __hash__(cls): return 1\nclass Odd(metaclass=Meta): pass"
+    ),
+    "an exit": "class Odd:\n    def __reduce__(self): raise SystemExit",
+}
+
+
+@pytest.mark.parametrize("code", ODD.values(), ids=ODD)
+def test_a_value_that_raises_whatever_it_is_asked_costs_only_itself(code: str) -> None:
+    trip = Trip(f"{code}\nx = [1]; other = [Odd(), 2]; whole = Odd()")
+    assert trip.holds("x == [1] and other[1] == 2")
+    assert set(trip.paths()) <= {"Odd", "other[0]", "whole"}
+    assert all(finding.reason.startswith("saving it failed") for finding in trip.report.findings)
+
+
+def test_a_class_that_says_of_its_instances_what_python_says_of_classes_comes_back() -> None:
+    trip = Trip(
+        "class Proxy:\n    @property\n    def __class__(self): return list\n    __name__ = 'an instance'\n"
+        "    __bases__ = (1,)\nproxy = Proxy()"
+    )
+    assert trip.paths() == []
+    assert trip.holds("isinstance(proxy, list) and type(proxy) is Proxy and proxy.__name__ == 'an instance'")
+    assert trip.holds("Proxy.__name__ == 'Proxy' and vars(Proxy)['__bases__'] == (1,)")
+
+
+def test_what_stops_a_pass_in_the_pickler_itself_costs_only_its_variable() -> None:
+    odd = "class Odd: __slotnames__ = 5\n"
+    trip = Trip(odd + "before = [1]; bad = [Odd(), 5]; worse = Odd(); shared = before")
+    assert trip.paths() == ["bad", "worse"]
+    assert "__slotnames__ should be a list" in trip.report.findings[0].reason
+    assert trip.holds("before == [1] and shared is before")
