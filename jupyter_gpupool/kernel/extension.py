@@ -78,7 +78,7 @@ def load(ipython: Any) -> None:
 
 
 def _look_once(ipython: Any) -> None:
-    """With the first cell, see whether the kernel that this notebook had before left anything behind."""
+    """With the first cell, see what the kernel that this notebook had before left behind, or had."""
 
     def look(info: Any = None) -> None:
         if not getattr(info, "store_history", True):
@@ -87,6 +87,9 @@ def _look_once(ipython: Any) -> None:
         from jupyter_gpupool.kernel.snapshots.offer import offer
 
         offer(ipython)
+        from jupyter_gpupool.kernel.scaled import scale_again
+
+        scale_again(ipython)
 
     ipython.events.register("pre_run_cell", look)
 

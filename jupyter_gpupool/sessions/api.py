@@ -12,10 +12,12 @@ from distributed.core import Status
 
 from jupyter_gpupool.kernel.notices import tell
 from jupyter_gpupool.kernel.process import this_process
+from jupyter_gpupool.kernel.scaled import forget
 from jupyter_gpupool.kernel.shell import running_shell
+from jupyter_gpupool.sessions.again import keep
 from jupyter_gpupool.sessions.cluster import GPUPoolCluster
 from jupyter_gpupool.sessions.errors import NoCluster
-from jupyter_gpupool.sessions.shape import parse_workers
+from jupyter_gpupool.sessions.shape import Wish, parse_workers
 from jupyter_gpupool.sessions.wish import WorkerWish
 
 #: The share of each worker where nobody says.
@@ -62,10 +64,44 @@ def scale(
     if cluster is None:
         if wanted.most == 0:
             raise NoCluster("This process has no workers.", hint="`%gpupool scale 2` asks for two.")
-        cluster = GPUPoolCluster(SHARE if share is None else share, **lease)
-        this_process().cluster = cluster
+        cluster = _made(WorkerWish.read(SHARE if share is None else share, **lease))
     elif share is not None or any(value is not None for value in lease.values()):
-        cluster.check_wish(WorkerWish.read(SHARE if share is None else share, **lease))
+        cluster = _sized(cluster, WorkerWish.read(SHARE if share is None else share, **lease))
+    cluster.made_again = False
+    _have(cluster, wanted)
+    cluster.settle(SETTLE_SECONDS)
+    if cluster.refusal is not None and not cluster.workers and wanted.most:
+        raise cluster.refusal
+    return cluster
+
+
+def scale_again(workers: Wish, each: WorkerWish) -> None:
+    """Have the workers that this kernel had before it was started again; waits for none of them."""
+    if _living() is None:
+        cluster = _made(each)
+        cluster.made_again = True
+        _have(cluster, workers)
+
+
+def _made(each: WorkerWish) -> GPUPoolCluster:
+    """Make the cluster of this process."""
+    cluster = GPUPoolCluster(each)
+    cluster.on_close = lambda: forget(running_shell())
+    this_process().cluster = cluster
+    return cluster
+
+
+def _sized(cluster: GPUPoolCluster, each: WorkerWish) -> GPUPoolCluster:
+    """Return a cluster whose workers are of this size; one that nobody has asked for yet gives way."""
+    if cluster.made_again and each != cluster.wish:
+        cluster.close()
+        return _made(each)
+    cluster.check_wish(each)
+    return cluster
+
+
+def _have(cluster: GPUPoolCluster, wanted: Wish) -> None:
+    """Ask for workers, show the cluster in the notebook, and keep for a restart what was asked for."""
     cluster.troubles.clear()
     if wanted.adaptive:
         cluster.adapt(minimum=wanted.least, maximum=wanted.most)
@@ -74,10 +110,7 @@ def scale(
         cluster.stop_adapting()
         cluster.scale(wanted.most)
     _introduce(cluster)
-    cluster.settle(SETTLE_SECONDS)
-    if cluster.refusal is not None and not cluster.workers and wanted.most:
-        raise cluster.refusal
-    return cluster
+    keep(running_shell(), cluster, wanted)
 
 
 def _living() -> GPUPoolCluster | None:

@@ -15,7 +15,7 @@ import math
 import os
 import weakref
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from distributed import Scheduler
@@ -66,8 +66,8 @@ class GPUPoolCluster(Cluster):  # type: ignore[misc]
 
     Parameters
     ----------
-    share : str or float
-        Part of a device for each worker, as `request` takes it.
+    share : str or float or WorkerWish
+        Part of a device for each worker, as `request` takes it; or all that each worker asks for.
     n_workers : int
         How many to begin with.
     finish_seconds : float or None
@@ -96,7 +96,7 @@ class GPUPoolCluster(Cluster):  # type: ignore[misc]
 
     def __init__(
         self,
-        share: str | float = 0.25,
+        share: str | float | WorkerWish = 0.25,
         n_workers: int = 0,
         *,
         finish_seconds: float | None = FINISH_SECONDS,
@@ -111,7 +111,11 @@ class GPUPoolCluster(Cluster):  # type: ignore[misc]
     ) -> None:
         self.status = Status.closed  # until it is complete: what is refused here leaves nothing to close
         check_workers(n_workers)
-        self.wish = WorkerWish.read(share, **lease)
+        self.wish = share if isinstance(share, WorkerWish) else WorkerWish.read(share, **lease)
+        #: Called when somebody closes it, and not when its process ends.
+        self.on_close: Callable[[], None] | None = None
+        #: Whether it is there because its kernel had one before a restart, and nobody has scaled it since.
+        self.made_again = False
         self.home: Home = this_home()
         self.security = new_security()
         self.scheduler: Any = None
@@ -212,6 +216,8 @@ class GPUPoolCluster(Cluster):  # type: ignore[misc]
 
     def close(self, timeout: float | None = None) -> Any:
         """End all workers at once, give their leases back, and end the scheduler."""
+        if self.on_close is not None:
+            self.on_close()
         closing = super().close(timeout)
         if not self.asynchronous:
             self._loop_runner.stop()
@@ -464,6 +470,7 @@ def _has_bokeh() -> bool:
 def _close_all() -> None:
     """Leave nothing behind when the interpreter ends; leases that are not given back end with processes."""
     for cluster in list(_living):
+        cluster.on_close = None
         if cluster.home.here:
             with contextlib.suppress(SessionError, TimeoutError, RuntimeError, OSError):
                 cluster.close(timeout=_EXIT_SECONDS)

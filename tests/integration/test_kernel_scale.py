@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
+from jupyter_gpupool.protocol import names
 from tests.support.notebook import Cell, Notebook, notebook
 from tests.support.pool_process import PoolProcess, running_pool, wait_for
 
@@ -131,3 +132,50 @@ def test_the_stop_button_stops_a_wait_and_no_worker(
         assert "KeyboardInterrupt" in book.finish(sent, on_output=press).traceback
         assert worker.is_running()
         assert book.ok("future.cancel(); len(client.nthreads())").result == "1"
+
+
+def test_a_restarted_kernel_has_its_cluster_and_client_again(
+    pool: PoolProcess, pool_environment: dict[str, str]
+) -> None:
+    with notebook(pool_environment) as book:
+        book.ok("%gpupool scale 2 --share 0.2 --kind cpu")
+        before = {it.pid for it in workers_of(book)}
+        book.restart()
+        first = book.ok("sorted(client.gather(client.map(lambda x: x * x, range(4))))")
+        assert first.result == "[0, 1, 4, 9]"
+        assert "2 workers with a share of 0.2 are asked for again" in first.stderr
+        wait_for(lambda: book.ok("len(cluster.workers) == len(client.nthreads())").result == "True", "both")
+        assert "asked for again" not in book.ok("1").stderr
+        book.pid = int(book.ok("import os; os.getpid()").result)
+        after = {it.pid for it in workers_of(book)}
+        assert len(after) == 2
+        assert not after & before
+        assert sorted(doc["compute_milli"] for doc in leases(pool)) == [200, 200]
+        book.ok("%gpupool scale 1:3 --share 0.1 --kind cpu")  # nobody used the one that came by itself
+        assert book.ok("cluster.wish.compute_milli").result == "100"
+        os.kill(book.pid, signal.SIGKILL)
+        book.restart()
+        assert "1 to 3 workers with a share of 0.1 are asked for again" in book.ok("1").stderr
+        book.ok("%gpupool scale 0")
+        book.restart()
+        assert book.ok("import sys; 'client' in globals() or 'distributed' in sys.modules").result == "False"
+
+
+def test_a_cluster_that_was_closed_does_not_come_back_and_one_that_cannot_is_said(
+    pool: PoolProcess, pool_environment: dict[str, str]
+) -> None:
+    with notebook({**pool_environment, names.ENV_AUTOSTART: "0"}) as book:
+        book.ok("%gpupool scale 1 --share 0.2")
+        book.ok("cluster.close()")
+        book.restart()
+        assert book.ok("'client' in globals()").result == "False"
+        book.ok("%gpupool scale 1 --share 0.2")
+        pool.stop()
+        book.restart()
+        cell = book.ok("40 + 2")
+        assert cell.result == "42"
+        assert "This kernel has restarted without its workers:" in cell.stderr
+        assert "Traceback" not in cell.text
+        pool.restart()
+        book.restart()
+        assert book.ok("client.submit(sum, [1, 2]).result()").result == "3"

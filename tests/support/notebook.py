@@ -128,6 +128,11 @@ class Notebook:
         """Press the stop button."""
         self.manager.interrupt_kernel()
 
+    def restart(self) -> None:
+        """Restart the kernel, as the button does; ready for its first cell when this returns."""
+        self.manager.restart_kernel(now=True)
+        self.client.wait_for_ready(timeout=_PATIENCE_SECONDS)
+
     def close(self) -> None:
         """Shut the kernel down."""
         self.client.stop_channels()

@@ -41,7 +41,7 @@ class Where:
 
 def where(shell: Any | None) -> Where:
     """Say where this process is."""
-    return Where(notebook=notebook(shell), kernel_id=_kernel_id(shell), hostname=socket.gethostname())
+    return Where(notebook=notebook(shell), kernel_id=kernel_id(shell), hostname=socket.gethostname())
 
 
 def notebook(shell: Any | None) -> str:
@@ -60,11 +60,19 @@ def left_file(path: str) -> Path:
     return data_dir() / LEFT_FOLDER / f"{hashlib.sha256(path.encode()).hexdigest()[:32]}.json"
 
 
-def _kernel_id(shell: Any | None) -> str:
+def kernel_id(shell: Any | None) -> str:
+    """Return the id of this process's kernel, as its server knows it; empty outside one."""
     claim = read_claim(os.environ.get(names.ENV_TOKEN, ""))
     if claim is not None:
         return claim.kernel_id
-    config = getattr(getattr(shell, "kernel", None), "config", {})
-    file = config.get("IPKernelApp", {}).get("connection_file", "") if config else ""
-    match = _CONNECTION.fullmatch(Path(str(file)).name)
+    match = _CONNECTION.fullmatch(Path(connection_file(shell)).name)
     return match[1] if match else ""
+
+
+def connection_file(shell: Any | None) -> str:
+    """Return the file by which clients find this process's kernel, as its server named it; empty outside one.
+
+    It is the same over restarts.
+    """
+    config = getattr(getattr(shell, "kernel", None), "config", {})
+    return str(config.get("IPKernelApp", {}).get("connection_file", "") if config else "")
