@@ -1,7 +1,8 @@
 """The live channel of one browser tab: a WebSocket that only ever speaks.
 
 Rules of this module: authenticated, authorised and its origin checked before it opens; a slow tab gets the
-newest message of each kind when it can take one, and never a backlog; it does not count as activity.
+newest message of each kind when it can take one, and never a backlog; a tab that comes back says which message
+it had last (``after``); it does not count as activity.
 
 It asks for "read", where kernels' channels ask for "execute": nothing can be done through it.
 """
@@ -73,7 +74,7 @@ class PoolStream(WebSocketMixin, JupyterHandler, WebSocketHandler):
         self._more = asyncio.Event()
         self._writer = asyncio.get_running_loop().create_task(self._write())
         self.parts.sockets.add(self)
-        self.parts.feed.listen(self._take)
+        self.parts.feed.listen(self._take, after=self.get_query_argument("after", ""))
         self.parts.link.nudge()
 
     def on_message(self, message: str | bytes) -> None:
@@ -88,7 +89,8 @@ class PoolStream(WebSocketMixin, JupyterHandler, WebSocketHandler):
         super().on_close()
 
     def _take(self, kind: str, text: str) -> None:
-        """Keep the newest message of a kind until the socket takes it."""
+        """Keep the newest message of a kind until the socket takes it, in the order of their marks."""
+        self._waiting.pop(kind, None)
         self._waiting[kind] = text
         self._more.set()
 

@@ -67,7 +67,9 @@ export class PoolStream implements IDisposable {
     socket.onmessage = (event: MessageEvent<string>) => {
       // Only now: a server that accepts and closes at once must meet the back-off, too.
       this.failures = 0;
-      this._messageReceived.emit(JSON.parse(event.data) as StreamMessage);
+      const message = JSON.parse(event.data) as StreamMessage;
+      this.mark = ('mark' in message && message.mark) || this.mark;
+      this._messageReceived.emit(message);
     };
     socket.onclose = () => {
       this.drop();
@@ -91,8 +93,12 @@ export class PoolStream implements IDisposable {
 
   private url(): string {
     const { wsUrl, token, appendToken } = this.settings;
+    const query = {
+      ...(this.mark ? { after: this.mark } : {}),
+      ...(appendToken && token ? { token } : {})
+    };
     const url = URLExt.join(wsUrl, API_PATH, 'stream');
-    return appendToken && token ? `${url}?token=${encodeURIComponent(token)}` : url;
+    return url + (Object.keys(query).length ? URLExt.objectToQueryString(query) : '');
   }
 
   /** A browser does not tell why a WebSocket was refused, so ask over HTTP before trying again. */
@@ -147,6 +153,8 @@ export class PoolStream implements IDisposable {
   };
 
   private socket: WebSocket | null = null;
+  /** Of the newest message: a channel that comes back is told only what is newer. */
+  private mark = '';
   private timer = 0;
   private failures = 0;
   private _state: ChannelState = { kind: 'connecting' };

@@ -290,6 +290,12 @@ export interface IKernelEnvironment {
 /** How the server extension stands with the pool service. */
 export type ServerState = 'starting' | 'connected' | 'reconnecting' | 'unavailable';
 
+/** What a message of the live channel has that is not told twice. */
+interface IMarked {
+  /** Which message it is; missing from a server that does not say. */
+  readonly mark?: string;
+}
+
 /** The server extension's word about its link to the pool. */
 export interface IStatusMessage {
   readonly type: 'status';
@@ -299,13 +305,13 @@ export interface IStatusMessage {
 }
 
 /** A new snapshot; the newest wins. */
-export interface IPoolMessage {
+export interface IPoolMessage extends IMarked {
   readonly type: 'pool';
   readonly pool: IPool;
 }
 
 /** All kernels of this Jupyter server. */
-export interface IKernelsMessage {
+export interface IKernelsMessage extends IMarked {
   readonly type: 'kernels';
   readonly kernels: readonly IKernelEnvironment[];
 }

@@ -46,6 +46,24 @@ test('a lost channel is opened again', async () => {
   assert.deepEqual(states, ['open', 'lost', 'open']);
 });
 
+test('a channel that comes back says which message it had last, and one without marks says nothing', async () => {
+  const socket = server.sockets[0];
+  socket.open();
+  socket.say({ type: 'status', state: 'connected', message: '', hint: '' });
+  await fail();
+  mock.timers.tick(500);
+  assert.ok(!server.sockets[1].url.includes('after'));
+  server.sockets[1].open();
+  server.sockets[1].say({ type: 'kernels', kernels: [], mark: 'ab12-7' });
+  server.sockets[1].say({ type: 'status', state: 'connected', message: '', hint: '' });
+  await fail();
+  mock.timers.tick(500);
+  assert.equal(
+    server.sockets[2].url,
+    'ws://here/user/a%40b%20c/jupyter_gpupool/api/v1/stream?after=ab12-7&token=a%20token'
+  );
+});
+
 test('the pauses grow, also for a server that accepts and closes at once, up to half a minute', async () => {
   for (let tries = 0; tries < 10; tries++) {
     server.sockets.at(-1).open();

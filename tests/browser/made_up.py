@@ -30,7 +30,8 @@ from jupyter_gpupool.server.feed import PoolMessage, StatusMessage
 from tests.support.fake_pool import lease_doc, pool_doc
 
 GIB = 2**30
-_STREAM = re.compile(r"/jupyter_gpupool/api/v1/stream")
+#: The address of a page's live channel.
+STREAM = re.compile(r"/jupyter_gpupool/api/v1/stream")
 _MODELS = ("NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3")
 _ENFORCED = [
     IsolationDoc(
@@ -64,7 +65,7 @@ class Channel:
     def __init__(self, page: Page, doc: PoolDoc) -> None:
         self._sockets: list[WebSocketRoute] = []
         self._doc = doc
-        page.route_web_socket(_STREAM, self._opened)
+        page.route_web_socket(STREAM, self._opened)
 
     def say(self, doc: PoolDoc) -> None:
         """Tell the page the newest snapshot."""

@@ -26,6 +26,13 @@ async def read(socket: Any, kind: str) -> dict[str, Any]:
     raise AssertionError(f"the socket closed before a {kind} message")
 
 
+async def read_any(socket: Any) -> dict[str, Any]:
+    """Read the next message."""
+    async with asyncio.timeout(20):
+        message: dict[str, Any] = json.loads(await socket.read_message())
+    return message
+
+
 async def read_revision(socket: Any, revision: int) -> int:
     """Read until a snapshot is as new as ``revision``; return how many came until then."""
     for count in range(1, 10_000):
@@ -45,6 +52,39 @@ async def test_a_new_tab_is_told_everything_at_once(open_tab: Any, connected: An
     assert messages["status"] == {"type": "status", "state": "connected", "message": "", "hint": ""}
     assert messages["pool"]["pool"]["devices"][0]["name"] == "cpu"
     assert messages["kernels"]["kernels"] == []
+
+
+async def test_a_tab_that_comes_back_is_told_the_status_and_only_what_is_newer(
+    open_tab: Any, fake_pool: FakePool, connected: Any
+) -> None:
+    await connected()
+    tab = await open_tab()
+    kernels, pool = await read(tab, "kernels"), await read(tab, "pool")
+    tab.close()
+
+    back = await open_tab(params={"after": pool["mark"]})
+    assert (await read_any(back))["state"] == "connected"
+    fake_pool.publish(pool_doc(2))
+    assert (await read_any(back))["pool"]["revision"] == 2
+    back.close()
+    # the kernels' message is older than the snapshot that it says it has
+    assert kernels["mark"] != pool["mark"]
+    again = await open_tab(params={"after": kernels["mark"]})
+    kinds = [(await read_any(again))["type"] for _ in range(2)]
+    assert sorted(kinds) == ["pool", "status"]
+
+
+@pytest.mark.parametrize(
+    "mark", ["", "0", "-", "ffffffff-1", "{name}-", "{name}-x", "{name}-\u00b2", "{name}-99" * 9]
+)
+async def test_a_tab_with_a_mark_of_another_server_is_told_everything(
+    open_tab: Any, connected: Any, mark: str
+) -> None:
+    await connected()
+    first = await open_tab()
+    name = (await read(first, "pool"))["mark"].partition("-")[0]
+    tab = await open_tab(params={"after": mark.replace("{name}", name)})
+    assert {(await read_any(tab))["type"] for _ in range(3)} == {"status", "pool", "kernels"}
 
 
 async def test_before_the_pool_is_there_a_tab_is_told_that_it_starts(open_tab: Any) -> None:
