@@ -1,8 +1,8 @@
 """The newest message of each kind for the browser, and who wants them.
 
-Rules of this module: newest wins; nothing is queued; a listener that comes late gets the newest at once. What is
-large has a mark: this feed, and its number there. A listener that comes back with the last mark that it took is
-told only what is newer, and the status, which it cannot know.
+Rules of this module: newest wins; nothing is queued; a listener that comes late gets the newest at once.
+What is large has a mark: this feed, and its number there. A listener that comes back with the last mark that
+it took is told only what is newer, and the status, which it cannot know.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The live channel of one browser tab: a WebSocket that only ever speaks.
 
 Rules of this module: authenticated, authorised and its origin checked before it opens; a slow tab gets the
-newest message of each kind when it can take one, and never a backlog; a tab that comes back says which message
-it had last (``after``); it does not count as activity.
+newest message of each kind when it can take one, and never a backlog; a tab that comes back says which
+message it had last (``after``); it does not count as activity.
 
 It asks for "read", where kernels' channels ask for "execute": nothing can be done through it.
 """
