@@ -73,6 +73,11 @@ class Channel:
         for socket in self._sockets:
             socket.send(encode(PoolMessage(pool=doc)).decode())
 
+    def say_status(self, state: str) -> None:
+        """Tell the page how the server stands with the pool."""
+        for socket in self._sockets:
+            socket.send(encode(StatusMessage(state=state)).decode())
+
     def say_ignored(self, doc: PoolDoc) -> None:
         """Tell the page as much in a message of a kind that it does not know."""
         text = encode(PoolMessage(pool=doc)).decode().replace('"pool"', '"later"', 1)
