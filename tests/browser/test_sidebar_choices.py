@@ -1,4 +1,4 @@
-"""What a person does to leases in the sidebar, and what they chose to see: resize, pin, settings."""
+"""What a person does to leases in the sidebar, and what they chose to see: resize, pin, keep, settings."""
 
 from __future__ import annotations
 
@@ -68,6 +68,21 @@ def test_pin_is_in_the_pool_and_taken_back_with_the_same_button(page: LabPage) -
     unpin.press("Enter")
     expect(lease.get_by_role("button", name="Pin", exact=True)).to_be_visible()
     assert _leased(page)["pinned"] is False
+
+
+def test_keep_in_the_notification_pins_the_lease_that_is_about_to_be_taken_back(page: LabPage) -> None:
+    page.lab.add_notebook(_NOTEBOOK)
+    calm = made_up_pool(1, 1)
+    channel = Channel(page.page, calm)
+    pins = re.compile(r"/api/v1/leases/lease_000/pin(\?|$)")
+    page.page.route(pins, lambda route: route.fulfill(json={}))
+    page.open(_NOTEBOOK)
+    soon = msgspec.structs.replace(calm.leases[0], reclaim_seconds=90.0)
+    channel.say(msgspec.structs.replace(calm, revision=2, leases=[soon]))
+    toast = page.page.locator(".Toastify").filter(has_text="train-0.py: its lease is taken back in")
+    with page.page.expect_request(pins) as asked:
+        toast.get_by_role("button", name="Keep").click()
+    assert asked.value.method == "POST"
 
 
 @pytest.fixture
