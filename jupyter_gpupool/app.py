@@ -15,6 +15,7 @@ from jupyter_gpupool.cli.doctor.app import DoctorApp
 from jupyter_gpupool.cli.joining import CertsApp, TokenApp
 from jupyter_gpupool.cli.journal import JournalApp
 from jupyter_gpupool.cli.kernelspec import KernelspecApp
+from jupyter_gpupool.cli.notebook import NotebookApp
 from jupyter_gpupool.cli.proposals import ProposalsApp
 from jupyter_gpupool.cli.run import RunApp
 from jupyter_gpupool.cli.serve import AgentApp, ServeApp, StopApp
@@ -44,6 +45,7 @@ class GPUPoolApp(Command):
         "journal": (JournalApp, "Back the pool's journal up, and restore it."),
         "selftest": (SelfTestApp, "Prove on this machine what is promised of leases."),
         "kernelspec": (KernelspecApp, "Add entries to the kernel picker whose kernels run with a share."),
+        "notebook": (NotebookApp, "Say in a notebook itself which share its kernel runs with."),
         "config": (ConfigApp, "Show every setting and where it came from."),
         "token": (TokenApp, "Make, list and revoke the tokens with which machines join."),
         "certs": (CertsApp, "Make, show and rotate certificates, and revoke those of nodes."),

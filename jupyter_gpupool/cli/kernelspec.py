@@ -92,7 +92,8 @@ class KernelspecInstallApp(Command):
         return 0
 
     def _spec(self) -> dict[str, Any]:
-        from jupyter_gpupool.server.node_wanted import METADATA, read_wanted
+        from jupyter_gpupool.protocol.notebook_file import METADATA
+        from jupyter_gpupool.protocol.wanted import read_wanted
 
         if not self.share:
             raise InvalidValue("Which share?", hint="Add --share 0.25, for a quarter of a device.")

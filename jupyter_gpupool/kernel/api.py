@@ -26,6 +26,7 @@ from jupyter_gpupool.protocol.documents import (
     WhyDoc,
 )
 from jupyter_gpupool.protocol.limits import printable
+from jupyter_gpupool.protocol.wanted import Wanted
 
 
 def request(
@@ -129,6 +130,11 @@ def request_from_thread(
     body = _body(share, memory=memory, count=None, wait=wait, hold=None)
     body.kind = device_kind(kind)
     return _acquire(body, line, cell_runs)
+
+
+def request_wanted(wanted: Wanted) -> Lease:
+    """Ask for what a notebook's metadata say, and wait until it is in force."""
+    return _acquire(wanted.request)
 
 
 def _acquire(

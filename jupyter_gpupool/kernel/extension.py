@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from jupyter_gpupool.protocol.names import ENV_AUTOSAVE, ENV_REATTACH
+from jupyter_gpupool.protocol.names import ENV_AUTOSAVE, ENV_REATTACH, ENV_SAY
 
 #: The name of the line magic and of the cell magic.
 NAME = "gpupool"
@@ -70,6 +70,10 @@ def load(ipython: Any) -> None:
         from jupyter_gpupool.kernel.snapshots.offer import follow_configured
 
         follow_configured(ipython)
+    if sentence := os.environ.pop(ENV_SAY, ""):
+        from jupyter_gpupool.kernel.notices import tell_with_first_cell
+
+        tell_with_first_cell(ipython, sentence)
     _look_once(ipython)
     if leases := os.environ.pop(ENV_REATTACH, ""):
         from jupyter_gpupool.kernel.reattach import reattach
@@ -78,7 +82,7 @@ def load(ipython: Any) -> None:
 
 
 def _look_once(ipython: Any) -> None:
-    """With the first cell, see what the kernel that this notebook had before left behind, or had."""
+    """With the first cell, see what its kernel before left behind, or had, and what the notebook asks for."""
 
     def look(info: Any = None) -> None:
         if not getattr(info, "store_history", True):
@@ -90,6 +94,9 @@ def _look_once(ipython: Any) -> None:
         from jupyter_gpupool.kernel.scaled import scale_again
 
         scale_again(ipython)
+        from jupyter_gpupool.kernel.notebook_share import take_share
+
+        take_share(ipython, info)
 
     ipython.events.register("pre_run_cell", look)
 

@@ -89,6 +89,17 @@ def tell(sentence: str) -> None:
         return
 
 
+def tell_with_first_cell(shell: Any, sentence: str) -> None:
+    """Write a line of ours above a starting kernel's first cell: before that nobody listens."""
+
+    def once(info: Any = None) -> None:
+        if getattr(info, "store_history", True):
+            shell.events.unregister("pre_run_cell", once)
+            tell(sentence)
+
+    shell.events.register("pre_run_cell", once)
+
+
 class SaidOnce:
     """Knows which of the notices of one lease are new.
 

@@ -15,6 +15,7 @@ from jupyter_gpupool.core.leases import LeaseState
 from jupyter_gpupool.kernel.acquire import Acquisition
 from jupyter_gpupool.kernel.errors import RequestEnded
 from jupyter_gpupool.kernel.lease import Lease
+from jupyter_gpupool.kernel.notices import tell, tell_with_first_cell
 from jupyter_gpupool.kernel.process import Process, this_process
 from jupyter_gpupool.kernel.progress import PlainLines
 from jupyter_gpupool.protocol.documents import LeaseDoc
@@ -36,14 +37,9 @@ def reattach(shell: Any, lease_ids: list[str]) -> None:
 
 def _warn(shell: Any, sentence: str) -> None:
     """Say it in the kernel's log, and once more above the first cell: nobody listens to a starting kernel."""
-    said = f"gpupool: {sentence} `%gpupool request` asks for a new one."
-    print(said, file=sys.stderr)  # noqa: T201 - standard error is the place for it
-
-    def once(*_: object) -> None:
-        shell.events.unregister("pre_run_cell", once)
-        print(said, file=sys.stderr)  # noqa: T201
-
-    shell.events.register("pre_run_cell", once)
+    said = f"{sentence} `%gpupool request` asks for a new one."
+    tell(said)
+    tell_with_first_cell(shell, said)
 
 
 def _take_over(process: Process, lease_id: str, deadline: float) -> None:

@@ -21,6 +21,8 @@ ENV_HUB_URL = "JUPYTER_GPUPOOL_HUB_URL"
 ENV_HUB_TOKEN = "JUPYTERHUB_API_TOKEN"  # noqa: S105 - the name of a variable, not a secret
 #: Id of the lease that a restarted kernel attaches to again when its extension loads.
 ENV_REATTACH = "JUPYTER_GPUPOOL_REATTACH"
+#: A sentence that a kernel says with its first cell: what whoever started it wants its person to know.
+ENV_SAY = "JUPYTER_GPUPOOL_SAY"
 #: Id of the lease that a process (or the parent that started it) is under; set with the lease's environment.
 ENV_LEASE = "JUPYTER_GPUPOOL_LEASE"
 #: "0" keeps every client from starting the embedded pool.

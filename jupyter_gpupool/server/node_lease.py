@@ -18,10 +18,10 @@ from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.core.leases import EndReason, LeaseState
 from jupyter_gpupool.protocol.documents import HolderRequest, LeaseDoc
 from jupyter_gpupool.protocol.tokens import KERNEL_PREFIX, KernelClaim, mint_kernel_token
+from jupyter_gpupool.protocol.wanted import Wanted
 from jupyter_gpupool.server.link import Identity
 from jupyter_gpupool.server.node_errors import PoolNotThere, ShareNotGranted
 from jupyter_gpupool.server.node_pool import KernelPool
-from jupyter_gpupool.server.node_wanted import Wanted
 from jupyter_gpupool.server.settings import ServerParts
 
 #: How long a kernel's start waits for the pool itself, seconds.

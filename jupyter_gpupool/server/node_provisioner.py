@@ -23,11 +23,12 @@ from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.core.leases import EndReason
 from jupyter_gpupool.protocol import names
 from jupyter_gpupool.protocol.launches import KernelConnection, KernelPorts, LaunchDoc, LaunchRequest
+from jupyter_gpupool.protocol.notebook_file import ENV_NOTEBOOK, share_metadata
+from jupyter_gpupool.protocol.wanted import Wanted, read_wanted
 from jupyter_gpupool.server.environments import Environment, is_ipykernel
 from jupyter_gpupool.server.node_errors import KernelNotStarted, PoolNotThere
 from jupyter_gpupool.server.node_lease import KernelLease
 from jupyter_gpupool.server.node_pool import NodeProcess
-from jupyter_gpupool.server.node_wanted import read_wanted
 from jupyter_gpupool.server.provisioner import EXTENSION_ARGUMENT, find_parts
 from jupyter_gpupool.server.quiesce import quiesce_kernel
 from jupyter_gpupool.server.release import release_kernel
@@ -51,6 +52,8 @@ class NodeProvisioner(KernelProvisionerBase):
     _watched = False
     _starts = 0
     _ending: asyncio.Task[None] | None = None
+    #: What the kernel says with its first cell.
+    _sentence = ""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -65,7 +68,7 @@ class NodeProvisioner(KernelProvisionerBase):
         parts = self._parts()
         self._starts += 1
         async with self._told():
-            wanted = read_wanted(self.kernel_spec.metadata)
+            wanted = await self._wanted(launch)
             before = self._lease.node_id
             await self._lease.introduce(parts)
             await self._lease.get(wanted, label=str(self.kernel_spec.display_name))
@@ -119,6 +122,20 @@ class NodeProvisioner(KernelProvisionerBase):
                     restarter._fire_callbacks("dead")
             raise
 
+    async def _wanted(self, launch: dict[str, Any]) -> Wanted:
+        """Read which share the kernel runs with: what its notebook says, or else its kernelspec."""
+        self._sentence = ""
+        path, cwd = str(launch["env"].get(ENV_NOTEBOOK, "")), launch.get("cwd") or ""
+        if (metadata := await asyncio.to_thread(share_metadata, path, cwd)) is not None:
+            try:
+                return read_wanted(metadata, "notebook")
+            except GPUPoolError as error:
+                wanted = read_wanted(self.kernel_spec.metadata)
+                self._sentence = f"{error} This kernel runs with {wanted.words}, as its kernelspec says."
+                self.log.warning("Kernel %s: %s", self.kernel_id, self._sentence)
+                return wanted
+        return read_wanted(self.kernel_spec.metadata)
+
     def _parts(self) -> ServerParts:
         parts = find_parts(self)
         if parts is None:
@@ -158,10 +175,12 @@ class NodeProvisioner(KernelProvisionerBase):
     def _variables(self, env: dict[str, str]) -> dict[str, str]:
         """Return the kernel's variables: those of its kernelspec, and ours; nothing else of this server."""
         parts = self._parts()
-        given = {name: env[name] for name in ("JPY_SESSION_NAME", *self.kernel_spec.env) if name in env}
+        given = {name: env[name] for name in (ENV_NOTEBOOK, *self.kernel_spec.env) if name in env}
         for name, value in parts.snapshots.items():
             if value:
                 given.setdefault(name, value)
+        if self._sentence:
+            given[names.ENV_SAY] = self._sentence
         return {
             **given,
             names.ENV_TOKEN: self._lease.token,

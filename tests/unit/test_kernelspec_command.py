@@ -10,7 +10,7 @@ import pytest
 
 from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.core.errors import InvalidValue
-from jupyter_gpupool.server.node_wanted import WAIT_SECONDS, read_wanted
+from jupyter_gpupool.protocol.wanted import WAIT_SECONDS, read_wanted
 from tests.unit.test_join_commands import Terminal
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="pools run on Linux")

@@ -1,9 +1,9 @@
-"""What a kernelspec says of the share that its kernels run with.
+"""What a kernelspec or a notebook says of the share that its kernels run with.
 
 Rule of this module: read once for each start, and refused in words: a person sees them when the kernel
 starts.
 
-In ``kernel.json``::
+In ``kernel.json``, and in the metadata of a notebook without what is about the provisioner::
 
 "metadata": { "kernel_provisioner": {"provisioner_name": "gpupool-node-provisioner"}, "gpupool": {"share":
 0.25, "memory": "16GiB", "kind": "cuda", "wait": "10m"} }
@@ -21,11 +21,15 @@ from jupyter_gpupool.core.errors import InvalidValue
 from jupyter_gpupool.core.leases import Priority
 from jupyter_gpupool.core.shares import format_compute, parse_compute, parse_duration, parse_memory
 from jupyter_gpupool.protocol.documents import LeaseRequest
+from jupyter_gpupool.protocol.notebook_file import METADATA
 
-#: Name of our entry in the metadata of kernelspecs, and of notebooks.
-METADATA = "gpupool"
 #: For how long a kernel's start waits for its share, unless its kernelspec says otherwise, seconds.
 WAIT_SECONDS = 600.0
+_WHOSE = {"kernelspec": "its kernels run", "notebook": "its kernel runs"}
+_WRITERS = {
+    "kernelspec": "jupyter gpupool kernelspec install",
+    "notebook": "jupyter gpupool notebook set-share",
+}
 _FIELDS = ("share", "memory", "kind", "device", "model", "priority", "wait", "for")
 
 E = TypeVar("E", bound=Enum)
@@ -47,8 +51,15 @@ class Wanted:
     words: str
 
 
-def read_wanted(metadata: Mapping[str, Any]) -> Wanted:
-    """Read what a kernelspec's metadata says.
+def read_wanted(metadata: Mapping[str, Any], of: str = "kernelspec") -> Wanted:
+    """Read what a kernelspec's metadata say, or a notebook's.
+
+    Parameters
+    ----------
+    metadata : mapping
+        All of them.
+    of : str
+        Whose they are, for people: "kernelspec" or "notebook".
 
     Raises
     ------
@@ -58,26 +69,26 @@ def read_wanted(metadata: Mapping[str, Any]) -> Wanted:
     told = metadata.get(METADATA)
     if not isinstance(told, Mapping) or "share" not in told:
         raise InvalidValue(
-            "This kernelspec does not say which share its kernels run with.",
-            hint="`jupyter gpupool kernelspec install` writes one that does.",
+            f"This {of} does not say which share {_WHOSE[of]} with.",
+            hint=f"`{_WRITERS[of]}` writes one that does.",
         )
     if unknown := [name for name in told if name not in _FIELDS]:
         raise InvalidValue(
-            f"“{unknown[0]}” in the metadata of this kernelspec is not known.",
+            f"“{str(unknown[0])[:40]}” in the metadata of this {of} is not known.",
             hint=f"Known are {', '.join(_FIELDS)}.",
         )
-    return _wanted(told)
+    return _wanted(told, of)
 
 
-def _wanted(told: Mapping[str, Any]) -> Wanted:
+def _wanted(told: Mapping[str, Any], of: str) -> Wanted:
     milli = parse_compute(told["share"])
     request = LeaseRequest(
         compute_milli=milli,
         memory_bytes=parse_memory(told["memory"]) if "memory" in told else None,
-        kind=_one_of(DeviceKind, told["kind"]) if "kind" in told else None,
+        kind=_one_of(DeviceKind, told["kind"], of) if "kind" in told else None,
         device=str(told.get("device", "")),
         model=str(told.get("model", "")),
-        priority=_one_of(Priority, told.get("priority", Priority.NORMAL.value)),
+        priority=_one_of(Priority, told.get("priority", Priority.NORMAL.value), of),
         wait_seconds=parse_duration(told["wait"]) if "wait" in told else WAIT_SECONDS,
         hold_seconds=parse_duration(told["for"]) if "for" in told else None,
     )
@@ -85,11 +96,11 @@ def _wanted(told: Mapping[str, Any]) -> Wanted:
     return Wanted(request=request, words=f"{format_compute(milli)} of a {kind}device")
 
 
-def _one_of(kind: type[E], value: object) -> E:
+def _one_of(kind: type[E], value: object, of: str) -> E:
     for member in kind:
         if member.value == value:
             return member
     raise InvalidValue(
-        f"“{str(value)[:40]}” in the metadata of this kernelspec is not known.",
+        f"“{str(value)[:40]}” in the metadata of this {of} is not known.",
         hint=f"Give one of {', '.join(str(member.value) for member in kind)}.",
     )
