@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from jupyter_gpupool.backends import cgroups
-from jupyter_gpupool.backends.procfs import read_text
+from jupyter_gpupool.backends.procfs import ProcFS, read_text
 from jupyter_gpupool.backends.undo import GroupRecord
 
 #: Directory (version 1) or prefix (version 2) of our groups.
@@ -25,6 +25,8 @@ PERIOD_US = 100_000
 _LEAST_QUOTA_US = 1_000
 #: After how long an empty group counts as abandoned, seconds; a lease that begins fills its own at once.
 _ABANDONED_SECONDS = 60.0
+#: How long the last threads of processes that have ended may take to leave a group, seconds.
+_LEAVING_SECONDS = 1.0
 #: For how long a group is made again while other pools remove the directory that it belongs in, seconds.
 _MOST_SECONDS = 5.0
 #: Longest pause between two tries, seconds: by chance, so that two pools do not keep step.
@@ -222,12 +224,12 @@ def _sweep(groups: Iterable[Path]) -> None:
 
 
 def remove_group(group: Path) -> None:
-    """Remove a group of ours if nothing is left in it; otherwise take its limits away."""
+    """Remove a group of ours if nothing that lives is left in it; otherwise take its limits away."""
     try:
-        group.rmdir()
+        removed = _removed(group)
     except FileNotFoundError:
         return
-    except OSError:
+    if not removed:
         for name, unlimited in _UNLIMITED.items():
             with contextlib.suppress(OSError):
                 if (group / name).exists():
@@ -235,6 +237,31 @@ def remove_group(group: Path) -> None:
     if group.parent.name == OUR_GROUP:
         with contextlib.suppress(OSError):  # other leases have groups in it
             group.parent.rmdir()
+
+
+def _removed(group: Path) -> bool:
+    """Remove a group, and tell whether that went.
+
+    A process that is killed counts as ended when its first thread has ended; the others leave the group a
+    moment later, and are waited for.
+    """
+    latest = time.monotonic() + _LEAVING_SECONDS
+    while True:
+        try:
+            group.rmdir()
+        except FileNotFoundError:
+            raise
+        except OSError:
+            if time.monotonic() > latest or not all(_has_ended(pid) for pid in members(group)):
+                return False
+            time.sleep(_LONGEST_PAUSE)
+        else:
+            return True
+
+
+def _has_ended(pid: int) -> bool:
+    stat = ProcFS().stat(pid)
+    return stat is None or not ProcFS().alive(stat.mark)
 
 
 def remove_groups(groups: Iterable[GroupRecord]) -> None:

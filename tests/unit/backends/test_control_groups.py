@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from jupyter_gpupool.backends import cgroups, leasegroups
 from jupyter_gpupool.backends.base import BackendError
 from jupyter_gpupool.backends.cgroups import ControlGroups
 from jupyter_gpupool.backends.groupplan import plan_groups
+from jupyter_gpupool.backends.procfs import ProcFS
 from jupyter_gpupool.backends.undo import ComputeRung, MemoryRung, Undo
 from tests.unit.backends.conftest import Build
 from tests.unit.backends.machines import HYBRID_MOUNTS, delegated, v1
@@ -162,3 +165,39 @@ def test_a_group_can_be_made_while_another_pool_removes_the_directory_above(tmp_
     finally:
         stop.set()
         other.join()
+
+
+#: Has threads and memory to give back, and says when it has them.
+_LARGE = """
+import threading
+kept = bytearray(100 << 20)
+for _ in range(24):
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+print("ready", flush=True)
+threading.Event().wait()
+"""
+
+
+def test_the_group_of_a_process_that_was_just_killed_goes_too() -> None:
+    procfs = ProcFS()
+    try:
+        base = leasegroups.v1_base(ControlGroups(Path("/")), os.getpid())
+    except leasegroups.NotDelegated as error:
+        pytest.skip(f"no control group of version 1 can be made here: {error}")
+    left = []
+    for number in range(5):
+        child = subprocess.Popen([sys.executable, "-S", "-c", _LARGE], stdout=subprocess.PIPE)
+        with child:
+            assert child.stdout is not None
+            assert child.stdout.readline() == b"ready\n"
+            group = leasegroups.make_group(base, 1, f"lease_{os.getpid()}_{number}")
+            leasegroups.move(child.pid, group)
+            stat = procfs.stat(child.pid)
+            assert stat is not None
+            child.kill()
+            while procfs.alive(stat.mark):  # its first thread ends before the others do
+                continue
+            leasegroups.remove_group(group)
+            left += [group] if group.exists() else []
+        leasegroups.remove_group(group)
+    assert not left
