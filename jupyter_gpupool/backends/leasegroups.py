@@ -261,7 +261,7 @@ def _removed(group: Path) -> bool:
 
 def _has_ended(pid: int) -> bool:
     stat = ProcFS().stat(pid)
-    return stat is None or not ProcFS().alive(stat.mark)
+    return stat is None or stat.over
 
 
 def remove_groups(groups: Iterable[GroupRecord]) -> None:

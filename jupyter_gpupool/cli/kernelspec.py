@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from traitlets import Bool, Unicode
 
 from jupyter_gpupool.cli.base import COMMON_ALIASES, COMMON_FLAGS, Command
+from jupyter_gpupool.cli.share_options import ShareOptions
 from jupyter_gpupool.core.errors import InvalidValue
 from jupyter_gpupool.core.shares import format_compute, parse_compute
 
@@ -23,7 +24,7 @@ from jupyter_gpupool.core.shares import format_compute, parse_compute
 PROVISIONER = "gpupool-node-provisioner"
 
 
-class KernelspecInstallApp(Command):
+class KernelspecInstallApp(ShareOptions):
     """Add an entry to the launcher and the kernel picker: a Python that runs where its share is."""
 
     name = "jupyter-gpupool-kernelspec-install"
@@ -37,7 +38,7 @@ class KernelspecInstallApp(Command):
         **COMMON_ALIASES,
         **{
             name: f"KernelspecInstallApp.{name}"
-            for name in ("share", "memory", "kind", "device", "model", "wait", "python", "prefix")
+            for name in ("share", *ShareOptions.named, "python", "prefix")
         },
         "for": "KernelspecInstallApp.hold",
         "name": "KernelspecInstallApp.spec_name",
@@ -51,14 +52,6 @@ class KernelspecInstallApp(Command):
         ),
     }
     share = Unicode("", help="The share: 0.25, 1/4, 25%.").tag(config=True)
-    memory = Unicode("", help="Of the device's memory; else the same part as of the device: 16GiB.").tag(
-        config=True
-    )
-    kind = Unicode("", help="Of which kind of device: cuda or cpu; else of any.").tag(config=True)
-    device = Unicode("", help="Of which device, by name; else of any.").tag(config=True)
-    model = Unicode("", help="Of which model, by words of its name: A100.").tag(config=True)
-    wait = Unicode("", help="For how long a start waits for the share; else 10m.").tag(config=True)
-    hold = Unicode("", help="For how long the share is held; else until the kernel ends.").tag(config=True)
     python = Unicode(
         "python",
         help="""The Python on the nodes. “python” is the one that the node's agent runs with; a path has to be
@@ -97,13 +90,11 @@ class KernelspecInstallApp(Command):
 
         if not self.share:
             raise InvalidValue("Which share?", hint="Add --share 0.25, for a quarter of a device.")
-        said = {"share": self.share, "memory": self.memory, "kind": self.kind, "device": self.device}
-        said |= {"model": self.model, "wait": self.wait, "for": self.hold}
         metadata = {
             "debugger": True,
             "supported_encryption": ["curve"],
             "kernel_provisioner": {"provisioner_name": PROVISIONER},
-            METADATA: {name: value for name, value in said.items() if value},
+            METADATA: self.entry(self.share),
         }
         wanted = read_wanted(metadata)
         share = format_compute(wanted.request.compute_milli)

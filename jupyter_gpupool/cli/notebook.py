@@ -15,10 +15,9 @@ from traitlets import Unicode
 
 from jupyter_gpupool.cli.base import COMMON_ALIASES, Command
 from jupyter_gpupool.cli.notebook_text import NotebookText
+from jupyter_gpupool.cli.share_options import ShareOptions
 from jupyter_gpupool.core.errors import InvalidValue
 from jupyter_gpupool.protocol.notebook_file import METADATA
-
-_OPTIONS = ("memory", "kind", "device", "model", "priority", "wait")
 
 
 class _NotebookCommand(Command):
@@ -47,7 +46,7 @@ class _NotebookCommand(Command):
         return 0
 
 
-class SetShareApp(_NotebookCommand):
+class SetShareApp(_NotebookCommand, ShareOptions):
     """Have a notebook's kernel run with a share, whoever opens it: it asks for it with its first cell."""
 
     name = "jupyter-gpupool-notebook-set-share"
@@ -57,28 +56,20 @@ class SetShareApp(_NotebookCommand):
     jupyter gpupool notebook set-share training.ipynb 0.25
     jupyter gpupool notebook set-share training.ipynb 1 --kind cuda --model A100 --wait 30m
     """
+    named = (*ShareOptions.named, "priority")
     aliases: ClassVar[Any] = {
         **COMMON_ALIASES,
-        **{name: f"SetShareApp.{name}" for name in _OPTIONS},
+        **{name: f"SetShareApp.{name}" for name in named},
         "for": "SetShareApp.hold",
     }
-    memory = Unicode("", help="Of the device's memory; else the same part as of the device: 16GiB.").tag(
-        config=True
-    )
-    kind = Unicode("", help="Of which kind of device: cuda or cpu; else of any.").tag(config=True)
-    device = Unicode("", help="Of which device, by name; else of any.").tag(config=True)
-    model = Unicode("", help="Of which model, by words of its name: A100.").tag(config=True)
     priority = Unicode("", help="How urgent it is: low, normal or high.").tag(config=True)
-    wait = Unicode("", help="For how long the kernel waits for it; else 10m.").tag(config=True)
-    hold = Unicode("", help="For how long it is held; else until the kernel ends.").tag(config=True)
 
     def run(self) -> int:
         """Write it."""
         from jupyter_gpupool.protocol.wanted import read_wanted
 
         path, share = self.words(2)
-        said = {"share": share, **{name: getattr(self, name) for name in _OPTIONS}, "for": self.hold}
-        entry = {name: value for name, value in said.items() if value}
+        entry = self.entry(share)
         wanted = read_wanted({METADATA: entry}, "notebook")
         text = NotebookText.read(Path(path))
         text.set_metadata(METADATA, entry)

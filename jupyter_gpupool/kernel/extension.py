@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from jupyter_gpupool.kernel.nextcell import with_next_cell
 from jupyter_gpupool.protocol.names import ENV_AUTOSAVE, ENV_REATTACH, ENV_SAY
 
 #: The name of the line magic and of the cell magic.
@@ -84,10 +85,7 @@ def load(ipython: Any) -> None:
 def _look_once(ipython: Any) -> None:
     """With the first cell, see what its kernel before left behind, or had, and what the notebook asks for."""
 
-    def look(info: Any = None) -> None:
-        if not getattr(info, "store_history", True):
-            return  # a front end that prepares the kernel, perhaps before that knows its notebook
-        ipython.events.unregister("pre_run_cell", look)
+    def look(info: Any) -> None:
         from jupyter_gpupool.kernel.snapshots.offer import offer
 
         offer(ipython)
@@ -98,7 +96,7 @@ def _look_once(ipython: Any) -> None:
 
         take_share(ipython, info)
 
-    ipython.events.register("pre_run_cell", look)
+    with_next_cell(ipython, look)
 
 
 def _register_completion(ipython: Any) -> None:

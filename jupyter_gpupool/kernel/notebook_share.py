@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from jupyter_gpupool.kernel.nextcell import with_next_cell
 from jupyter_gpupool.kernel.notices import tell
 from jupyter_gpupool.protocol.notebook_file import ENV_NOTEBOOK, share_metadata
 
@@ -30,7 +31,7 @@ def take_share(shell: Any, info: Any = None) -> None:
     if metadata is None:
         return
     if _TYPED in str(getattr(info, "raw_cell", "")):
-        _with_the_next_cell(shell)
+        with_next_cell(shell, lambda following: take_share(shell, following))
         return
     from jupyter_gpupool.core.errors import GPUPoolError
     from jupyter_gpupool.kernel import api
@@ -49,12 +50,3 @@ def take_share(shell: Any, info: Any = None) -> None:
         tell(f"The request for the share that this notebook asks for was cancelled. {_NEXT}")
     else:
         tell(f"This notebook's metadata ask for {wanted.words}: it has {line(lease.doc)}.")
-
-
-def _with_the_next_cell(shell: Any) -> None:
-    def again(info: Any = None) -> None:
-        if getattr(info, "store_history", True):
-            shell.events.unregister("pre_run_cell", again)
-            take_share(shell, info)
-
-    shell.events.register("pre_run_cell", again)

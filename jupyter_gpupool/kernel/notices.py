@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from jupyter_gpupool.kernel.nextcell import with_next_cell
+
 #: A notice that went away and came back is said again only after this long, seconds.
 AGAIN_SECONDS = 60.0
 #: Two sentences that differ in numbers only are the same notice.
@@ -91,13 +93,7 @@ def tell(sentence: str) -> None:
 
 def tell_with_first_cell(shell: Any, sentence: str) -> None:
     """Write a line of ours above a starting kernel's first cell: before that nobody listens."""
-
-    def once(info: Any = None) -> None:
-        if getattr(info, "store_history", True):
-            shell.events.unregister("pre_run_cell", once)
-            tell(sentence)
-
-    shell.events.register("pre_run_cell", once)
+    with_next_cell(shell, lambda _: tell(sentence))
 
 
 class SaidOnce:
