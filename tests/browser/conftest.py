@@ -56,17 +56,21 @@ def chromium() -> str:
     pytest.skip(reason)
 
 
-@pytest.fixture(scope="session")
-def running_lab(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """Run one JupyterLab, with a pool of its own, for all tests in a browser: it takes seconds to start."""
-    folder = tmp_path_factory.mktemp("lab")
-    world = {
+def world_of(folder: Path) -> dict[str, str]:
+    """Return the environment of a JupyterLab with a pool of its own below a folder."""
+    return dict(os.environ) | {
         names.ENV_RUNTIME_DIR: str(folder / "run"),
         names.ENV_DATA_DIR: str(folder / "data"),
         names.ENV_LOCK_DIR: str(folder / "lock"),
         "IPYTHONDIR": str(folder / "ipython"),
     }
-    with Lab(folder, dict(os.environ) | world) as running:
+
+
+@pytest.fixture(scope="session")
+def running_lab(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """Run one JupyterLab, with a pool of its own, for all tests in a browser: it takes seconds to start."""
+    folder = tmp_path_factory.mktemp("lab")
+    with Lab(folder, world_of(folder)) as running:
         yield running
 
 
@@ -85,7 +89,9 @@ def page(chromium: str, lab: Lab) -> Iterator[LabPage]:
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=_FLAGS)
-        opened = LabPage(browser.new_page(viewport={"width": 1280, "height": 900}), lab)
+        # a proxy of a test proves itself by a certificate that nobody knows
+        tab = browser.new_page(viewport={"width": 1280, "height": 900}, ignore_https_errors=True)
+        opened = LabPage(tab, lab)
         yield opened
         opened.screenshot("last")
         browser.close()

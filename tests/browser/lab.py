@@ -44,9 +44,12 @@ class Lab:
         Where its files go.
     environment : mapping
         The isolated world of the test.
+    base : str
+        The path below which it serves everything, as it stands in addresses.
     """
 
-    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+    def __init__(self, folder: Path, environment: dict[str, str], *, base: str = "/") -> None:
+        self.base = base
         self.root = folder / "notebooks"
         self._log = folder / "lab.log"
         config = folder / "jupyter"
@@ -60,9 +63,9 @@ class Lab:
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), environment["PATH"]]),
         }
         shutil.copytree(EXAMPLES, self.root)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
+        #: Where a browser finds it.
+        self.origin = self._own_origin = f"http://127.0.0.1:{self.port}"
 
     def __enter__(self) -> Self:
         options = [
@@ -72,6 +75,7 @@ class Lab:
             f"--ServerApp.port={self.port}",
             "--ServerApp.port_retries=0",
             f"--ServerApp.root_dir={self.root}",
+            f"--ServerApp.base_url={self.base}",
             f"--IdentityProvider.token={_TOKEN}",
             "--LabApp.news_url=None",
             "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
@@ -92,12 +96,7 @@ class Lab:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._process.terminate()
-        try:
-            self._process.wait(15)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait(5)
+        end(self._process)
         subprocess.run(
             [sys.executable, "-m", "jupyter_gpupool", "stop", "--force"],
             env=self.environment,
@@ -121,12 +120,16 @@ class Lab:
         (self.root / name).write_text(json.dumps(document))
 
     def url(self, path: str) -> str:
-        """Return the address of a page, with the token."""
-        return f"http://127.0.0.1:{self.port}/{path}{'&' if '?' in path else '?'}token={_TOKEN}"
+        """Return the address of a page for a browser, with the token."""
+        return self._address(self.origin, path)
+
+    def _address(self, origin: str, path: str) -> str:
+        return f"{origin}{self.base}{path}{'&' if '?' in path else '?'}token={_TOKEN}"
 
     def get(self, path: str) -> Any:
         """Read a REST path; None when it does not answer."""
-        with suppress(OSError), urllib.request.urlopen(self.url(path), timeout=5) as answer:  # noqa: S310
+        address = self._address(self._own_origin, path)
+        with suppress(OSError), urllib.request.urlopen(address, timeout=5) as answer:  # noqa: S310
             return json.load(answer)
         return None
 
@@ -146,7 +149,8 @@ class Lab:
     def shut_down(self, notebook: str) -> None:
         """Shut a notebook's kernel down, as the Running panel does."""
         kernel_id = self.kernel_ids()[notebook]
-        request = urllib.request.Request(self.url(f"api/kernels/{kernel_id}"), method="DELETE")  # noqa: S310
+        address = self._address(self._own_origin, f"api/kernels/{kernel_id}")
+        request = urllib.request.Request(address, method="DELETE")  # noqa: S310
         with urllib.request.urlopen(request, timeout=30):  # noqa: S310
             pass
 
@@ -154,6 +158,23 @@ class Lab:
         """Shut the kernels of all notebooks down."""
         for notebook in self.kernel_ids():
             self.shut_down(notebook)
+
+
+def free_port() -> int:
+    """Find a port of this machine's own that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a process that was started here, by force if need be."""
+    process.terminate()
+    try:
+        process.wait(15)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(5)
 
 
 def wait_for(
