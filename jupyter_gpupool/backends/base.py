@@ -158,8 +158,11 @@ class Backend(abc.ABC):
         """Say what has to be done to a holder, after `watch`; None for nothing."""
         return None
 
-    def quiesce(self, attachment: Attachment) -> None:  # noqa: B027 - most devices need nothing
-        """Make it safe to signal the holder's processes; bounded in time, and nothing for most devices."""
+    def quiesce(self, attachment: Attachment, pid: int = 0) -> None:  # noqa: B027 - most devices need nothing
+        """Make it safe to signal the holder's processes; bounded in time, and nothing for most devices.
+
+        With ``pid`` only that one of them, and its children: a server's other kernels go on.
+        """
 
     def prove(self, device_ids: Collection[str]) -> None:  # noqa: B027 - not all can
         """Begin to exceed the limits of these idle devices in children, in the background.

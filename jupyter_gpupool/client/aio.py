@@ -195,9 +195,9 @@ class AsyncPoolClient:
         """Have a lease not taken back, as far as the quota allows, or let it be."""
         return await self._ask(calls.pin(lease_id, pinned=pinned), LeaseDoc)
 
-    async def quiesce(self, lease_id: str) -> QuiescedDoc:
-        """Have it made safe to signal the processes of a lease; asking again is harmless."""
-        return await self._ask(calls.quiesce(lease_id), QuiescedDoc)
+    async def quiesce(self, lease_id: str, *, pid: int = 0) -> QuiescedDoc:
+        """Have it made safe to signal a lease's processes (with ``pid`` that one and its children only)."""
+        return await self._ask(calls.quiesce(lease_id, pid), QuiescedDoc)
 
     async def quiesce_kernel(self, kernel_id: str) -> QuiescedDoc:
         """Have it made safe to signal the processes of every lease of a kernel."""

@@ -168,9 +168,9 @@ def pin(lease_id: str, *, pinned: bool) -> Call:
     return Call(method="POST", path=f"{_lease_path(lease_id)}/{'pin' if pinned else 'unpin'}")
 
 
-def quiesce(lease_id: str) -> Call:
-    """Have it made safe to signal the processes of a lease; the answer comes after 3 s at most."""
-    path = f"{_lease_path(lease_id)}/quiesce"
+def quiesce(lease_id: str, pid: int = 0) -> Call:
+    """Have it made safe to signal a lease's processes, or one and its children; at most 3 s later."""
+    path = f"{_lease_path(lease_id)}/quiesce{f'?pid={pid}' if pid else ''}"
     return Call(method="POST", path=path, wait_seconds=3.0)
 
 

@@ -311,8 +311,9 @@ class HolderDesk:
 
     async def _obey_quiesce(self, order: QuiesceOrder) -> None:
         held = self._held.get(order.lease_id)
-        if held is None or held.record.generation > order.generation or await self._quiesced(held.record):
-            self._report(QuiescedReport(lease_id=order.lease_id, generation=order.generation))
+        gone = held is None or held.record.generation > order.generation
+        if held is None or gone or await self._quiesced(held.record, order.pid):
+            self._report(QuiescedReport(lease_id=order.lease_id, generation=order.generation, pid=order.pid))
 
     async def calm(self, lease_id: str) -> None:
         """Make it safe to signal the processes of a lease, if it has a holder; bounded."""
@@ -320,11 +321,11 @@ class HolderDesk:
         if held is not None:
             await self._quiesced(held.record)
 
-    async def _quiesced(self, record: HolderRecord) -> bool:
+    async def _quiesced(self, record: HolderRecord, pid: int = 0) -> bool:
         """Make it safe to signal a holder's processes; tell whether it is now."""
         try:
             async with asyncio.timeout(QUIESCE_SECONDS):
-                await self._hands.do(self._limits.quiesce, record)
+                await self._hands.do(self._limits.quiesce, record, pid)
         except (GPUPoolError, OSError, TimeoutError) as error:
             logger.warning("It may not be safe yet to signal the processes of %s: %s", record.lease_id, error)
             return False

@@ -245,8 +245,15 @@ class Limits:
             if self._beside is not None and record.beside is not None:
                 call(self._beside.show, record.beside)
 
-    def quiesce(self, record: HolderRecord) -> None:
+    def quiesce(self, record: HolderRecord, pid: int = 0) -> None:
         """Make it safe to signal the holder's processes; bounded in time by the backends.
+
+        Parameters
+        ----------
+        record : HolderRecord
+            The holder.
+        pid : int
+            Only this one of its processes, and the children of that; 0 for all.
 
         Raises
         ------
@@ -254,7 +261,7 @@ class Limits:
             If a backend cannot.
         """
         for attachment in record.attachments:
-            call(self._inventory.backend(attachment.share.device_id).quiesce, attachment)
+            call(self._inventory.backend(attachment.share.device_id).quiesce, attachment, pid)
 
     # --- detach -------------------------------------------------------------------------------------
 

@@ -7,11 +7,13 @@ JupyterHub is imported, so that any version of it can read its configuration.
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jupyter_gpupool.core.errors import GPUPoolError
+from jupyter_gpupool.hub.spawning import Before, Offers, Spawning
 from jupyter_gpupool.protocol import names
 
 #: Where a pool that the Hub manages listens, on loopback.
@@ -31,6 +33,8 @@ SCOPES: Mapping[str, Mapping[str, Any]] = {
 }
 #: What the token of a server may do if nobody says otherwise.
 _SERVER_SCOPES = ("users:activity!user", "access:servers!server")
+#: What a pool is told where leases wait for servers that start: for how long, seconds.
+_PATIENCE = ("--PoolService.attach_seconds=300",)
 #: The one role that we define.
 _ADMIN_ROLE = "gpupool-admin"
 
@@ -53,6 +57,9 @@ def configure(
     environment: Mapping[str, str] | None = None,
     administrators: Sequence[str] = (),
     administrator_groups: Sequence[str] = (),
+    offers: Sequence[str | Mapping[str, Any]] | Offers = (),
+    offer_wait_minutes: int = 30,
+    server_host: str = "",
 ) -> None:
     """Give a Hub a pool.
 
@@ -60,40 +67,63 @@ def configure(
     ----------
     c : Config
         The configuration of ``jupyterhub_config.py``.
-    name : str
-        Name of the pool as a service of the Hub.
-    port : int
-        Where a pool that the Hub starts listens, on loopback.
+    name, port : str, int
+        Name of the pool as a service of the Hub, and where one that the Hub starts listens, on loopback.
     url : str
         Address of a pool that runs elsewhere; empty for one that the Hub starts and keeps alive.
     api_token : str
         Token of the pool in the Hub: needed with ``url``, and the pool has it as ``JUPYTERHUB_API_TOKEN``.
     server_url : str
         Address of the pool as users' servers reach it; empty for that on this machine, or ``url``.
-    arguments : sequence of str
-        Further arguments of ``jupyter gpupool serve``.
-    environment : mapping, optional
-        Further variables of the pool that the Hub starts.
+    arguments, environment : sequence of str, mapping
+        Further arguments and variables of the ``jupyter gpupool serve`` that the Hub starts.
     administrators, administrator_groups : sequence of str
         Users, and groups of the Hub, who see names and may end leases.
+    offers : sequence or callable
+        Shares that a server can be started with (``["0.25", {"share": "1", "memory": "40GiB"}]``), or a
+        callable that is given the spawner and returns them; empty for none.
+    offer_wait_minutes : int
+        How long a server may wait for its share at most.
+    server_host : str
+        Name of the machine where servers with a share run, as its agent has it; empty for this one.
 
     Raises
     ------
     BadHubConfiguration
         If it cannot work.
     """
+    _refuse_no_token(url, api_token)
+    here = names.origin("http", "127.0.0.1", port)
+    asked = (url or here).rstrip("/")
+    _add_service(c, name, url or here, api_token)
+    if not url:
+        _have_it_started(c, port, [*(_PATIENCE if offers else ()), *arguments], environment or {})
+    _add_scopes(c, name)
+    _add_administrators(c, name, administrators, administrator_groups)
+    reached = server_url.rstrip("/") or asked
+    c.Spawner.environment.update({names.ENV_HUB_URL: reached, names.ENV_AUTOSTART: "0"})
+    if offers:
+        where = {"url": asked, "service": name, "host": server_host or socket.gethostname()}
+        _add_hooks(c, offers, most_minutes=offer_wait_minutes, **where)
+
+
+def _refuse_no_token(url: str, api_token: str) -> None:
     if url and not api_token:
         raise BadHubConfiguration(
             "hub.configure was given url, a pool that runs elsewhere, and no api_token.",
             hint="Make one with `openssl rand -hex 32`, and give it to both.",
         )
-    reached = (server_url or url or names.origin("http", "127.0.0.1", port)).rstrip("/")
-    _add_service(c, name, url or names.origin("http", "127.0.0.1", port), api_token)
-    if not url:
-        _have_it_started(c, port, arguments, environment or {})
-    _add_scopes(c, name)
-    _add_administrators(c, name, administrators, administrator_groups)
-    c.Spawner.environment.update({names.ENV_HUB_URL: reached, names.ENV_AUTOSTART: "0"})
+
+
+def _add_hooks(c: Any, offers: Sequence[str | Mapping[str, Any]] | Offers, **where: Any) -> None:
+    """Let a share be chosen when a server is started; what was configured before stays, and comes first."""
+    before = Before()
+    hooks = vars(before).keys()
+    before = Before(**{it: c.Spawner[it] for it in hooks if it in c.Spawner})
+    spawning = Spawning(offers, before=before, **where)
+    for hook in hooks:
+        setattr(c.Spawner, hook, getattr(spawning, hook))
+    c.Spawner.environment.update({names.ENV_SERVER_LEASE: spawning.lease_of})
 
 
 def _add_service(c: Any, name: str, url: str, api_token: str) -> None:

@@ -18,6 +18,7 @@ from jupyter_gpupool.kernel.lease import Lease
 from jupyter_gpupool.kernel.notices import tell
 from jupyter_gpupool.kernel.process import Process, label, this_process
 from jupyter_gpupool.kernel.progress import WaitingLine, waiting_line
+from jupyter_gpupool.kernel.slices import of_server
 from jupyter_gpupool.protocol.documents import (
     DeviceDoc,
     HolderRequest,
@@ -142,6 +143,8 @@ def _acquire(
 ) -> Lease:
     """Send a request, and see it through."""
     process = this_process()
+    if (servers := of_server(process, body)) is not None:
+        return servers
     process.living()
     _tell_if_late(process, body.kind)
     body.holder = HolderRequest(key=process.key, label=label(), hostname=printable(socket.gethostname()))

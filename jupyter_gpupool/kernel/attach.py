@@ -130,6 +130,12 @@ class AppliedSettings:
         with self._lock:
             return dict(self._before)
 
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variables that were set for the lease, as they are now."""
+        with self._lock:
+            return dict(self._set)
+
     def apply(self, reply: AttachReply, frameworks: Mapping[str, str] | None = None) -> None:
         """Apply what the agent asked this process to do to itself.
 

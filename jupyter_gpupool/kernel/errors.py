@@ -53,6 +53,12 @@ class NotHolder(HolderError):
     code = "not_holder"
 
 
+class ServersLease(HolderError):
+    """Raised when a kernel would change its server's lease, or asks for more. Choose another at its start."""
+
+    code = "servers_lease"
+
+
 class CellFailed(HolderError):
     """Raised when a cell that was run again failed. Its own error is shown above."""
 

@@ -10,7 +10,7 @@ import os
 from typing import Any
 
 from jupyter_gpupool.kernel.nextcell import with_next_cell
-from jupyter_gpupool.protocol.names import ENV_AUTOSAVE, ENV_REATTACH, ENV_SAY
+from jupyter_gpupool.protocol.names import ENV_AUTOSAVE, ENV_REATTACH, ENV_SAY, ENV_SLICE
 
 #: The name of the line magic and of the cell magic.
 NAME = "gpupool"
@@ -76,6 +76,10 @@ def load(ipython: Any) -> None:
 
         tell_with_first_cell(ipython, sentence)
     _look_once(ipython)
+    if servers := os.environ.pop(ENV_SLICE, ""):
+        from jupyter_gpupool.kernel.slices import take_part
+
+        take_part(ipython, servers)
     if leases := os.environ.pop(ENV_REATTACH, ""):
         from jupyter_gpupool.kernel.reattach import reattach
 

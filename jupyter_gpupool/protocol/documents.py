@@ -270,6 +270,8 @@ class HolderRequest(msgspec.Struct, kw_only=True):
     #: Names a process that this holder starts for its session cluster: it holds a lease of its own, which
     #: ends with that process, or with the kernel.
     worker: str = ""
+    #: True for a server of JupyterHub, whose kernels all have this lease; it ends with the server's process.
+    server: bool = False
 
 
 class LeaseRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):

@@ -62,6 +62,8 @@ class QuiesceOrder(msgspec.Struct, kw_only=True, tag="quiesce"):
 
     lease_id: str
     generation: int
+    #: Only of this process of the lease and its children; 0 for all of them.
+    pid: int = 0
 
 
 class StopOrder(msgspec.Struct, kw_only=True, tag="stop"):
@@ -182,6 +184,8 @@ class QuiescedReport(msgspec.Struct, kw_only=True, tag="quiesced"):
 
     lease_id: str
     generation: int
+    #: As it was ordered.
+    pid: int = 0
 
 
 class HoldersReport(msgspec.Struct, kw_only=True, tag="holders"):

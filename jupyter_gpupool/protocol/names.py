@@ -25,6 +25,10 @@ ENV_REATTACH = "JUPYTER_GPUPOOL_REATTACH"
 ENV_SAY = "JUPYTER_GPUPOOL_SAY"
 #: Id of the lease that a process (or the parent that started it) is under; set with the lease's environment.
 ENV_LEASE = "JUPYTER_GPUPOOL_LEASE"
+#: Id of the lease that a server of JupyterHub has for all of its kernels; set by `jupyter_gpupool.hub`.
+ENV_SERVER_LEASE = "JUPYTER_GPUPOOL_SERVER_LEASE"
+#: What such a server tells its kernels of it (`SliceDoc`).
+ENV_SLICE = "JUPYTER_GPUPOOL_SLICE"
 #: "0" keeps every client from starting the embedded pool.
 ENV_AUTOSTART = "JUPYTER_GPUPOOL_AUTOSTART"
 #: Overrides the runtime directory (tokens, sockets, locks of one pool).

@@ -5,7 +5,8 @@ Rule of this module: it starts nothing before the server's loop runs, and waits 
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import TYPE_CHECKING, Any
 
 from jupyter_client.provisioning.factory import KernelProvisionerFactory
 from jupyter_server.extension.application import ExtensionApp
@@ -26,6 +27,9 @@ from jupyter_gpupool.server.kernels import KernelRoster
 from jupyter_gpupool.server.link import PoolLink
 from jupyter_gpupool.server.settings import PARTS_KEY, LinkSettings, ServerParts
 from jupyter_gpupool.server.stream import GOING_AWAY, PoolStream
+
+if TYPE_CHECKING:
+    from jupyter_gpupool.server.slices import ServerSlice
 
 #: Name of our provisioner's entry point.
 PROVISIONER = "gpupool-provisioner"
@@ -94,16 +98,35 @@ class GPUPoolExtension(ExtensionApp):
         wanted = LinkSettings(url=self.url, token=self.token, autostart=self.autostart)
         kernels = KernelRoster(on_change=lambda: feed.publish(KernelsMessage(kernels=kernels.kernels)))
         feed.publish(KernelsMessage(kernels=[]))
+        link = PoolLink(wanted, feed, log=self.log)
         self.parts = ServerParts(
             feed=feed,
-            link=PoolLink(wanted, feed, log=self.log),
+            link=link,
             kernels=kernels,
             release_on_shutdown=self.release_on_shutdown,
             snapshots={names.ENV_AUTOSAVE: self.autosave, names.ENV_STORE: self.store},
+            slice=self._slice(link),
         )
         self.settings[PARTS_KEY] = self.parts
         if self.default_provisioner:
             self._offer_provisioner()
+
+    def _slice(self, link: PoolLink) -> ServerSlice | None:
+        """Return the lease that the Hub has asked for, for this server and all of its kernels."""
+        lease_id = os.environ.get(names.ENV_SERVER_LEASE, "")
+        if not lease_id:
+            return None
+        from jupyter_gpupool.server.slices import ServerSlice
+
+        def kernels() -> list[Any]:
+            manager: Any = getattr(self.serverapp, "kernel_manager", None)
+            return (
+                []
+                if manager is None
+                else [manager.get_kernel(kernel_id) for kernel_id in manager.list_kernel_ids()]
+            )
+
+        return ServerSlice(lease_id, link, kernels, log=self.log)
 
     def initialize_handlers(self) -> None:
         """Add the paths of the API."""
@@ -123,6 +146,8 @@ class GPUPoolExtension(ExtensionApp):
         """Begin to look for the pool, now that the loop runs."""
         if self.parts is not None:
             self.parts.link.start()
+            if self.parts.slice is not None:
+                self.parts.slice.start()
 
     async def stop_extension(self) -> None:
         """Close the link and the sockets. The kernels end after this, and tell the pool by themselves."""
@@ -130,6 +155,8 @@ class GPUPoolExtension(ExtensionApp):
             return
         for socket in tuple(self.parts.sockets):
             socket.close(GOING_AWAY, "The server stops.")
+        if self.parts.slice is not None:
+            await self.parts.slice.close()
         await self.parts.link.close()
 
     def _offer_provisioner(self) -> None:

@@ -124,6 +124,11 @@ class PoolLink:
             self._asked.set()
 
     @property
+    def connected(self) -> bool:
+        """Whether the event stream is open, so that the newest snapshot is of now."""
+        return self.state is LinkState.CONNECTED
+
+    @property
     def may_start(self) -> bool:
         """Whether the embedded pool may be started, as far as this server is configured."""
         return self._settings.autostart

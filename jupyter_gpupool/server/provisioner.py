@@ -54,7 +54,11 @@ class PoolProvisioner(LocalProvisioner):
         try:
             # The newest snapshot may be older than a lease that was granted just before the kernel died.
             held = await parts.link.leases_of(self.kernel_id) if self._may_hold else []
-            return self._equipped(launch, parts, held)
+            equipped = self._equipped(launch, parts, held)
+            equipped["env"].pop(names.ENV_SLICE, None)
+            if parts.slice is not None:
+                equipped["env"].update(await parts.slice.variables())
+            return equipped
         except Exception:  # a kernel must start whatever is wrong with us
             self.log.warning("jupyter_gpupool: kernel %s starts without it.", self.kernel_id, exc_info=True)
             return launch
@@ -84,12 +88,17 @@ class PoolProvisioner(LocalProvisioner):
 
     async def _quiesce(self) -> None:
         parts = find_parts(self)
-        if parts is None or not self._may_hold or self._quiesced or parts.link.connection is None:
+        if parts is None or self._quiesced or parts.link.connection is None:
             return
-        if not parts.link.holds(self.kernel_id, DeviceKind.CUDA) or await self.poll() is not None:
+        own = self._may_hold and parts.link.holds(self.kernel_id, DeviceKind.CUDA)
+        servers = parts.slice if parts.slice is not None and parts.slice.holds(DeviceKind.CUDA) else None
+        if not (own or servers) or await self.poll() is not None:
             return
         self._quiesced = True
-        await quiesce_kernel(parts.link.connection, self.kernel_id, log=self.log)
+        if own:
+            await quiesce_kernel(parts.link.connection, self.kernel_id, log=self.log)
+        if servers is not None and self.process is not None:
+            await servers.quiesce(self.process.pid)
 
     async def cleanup(self, restart: bool = False) -> None:
         """Clean up after the process, and end the kernel's leases when it does not come back."""

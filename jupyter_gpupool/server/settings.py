@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from jupyter_gpupool.server.feed import Feed
     from jupyter_gpupool.server.kernels import KernelRoster
     from jupyter_gpupool.server.link import PoolLink
+    from jupyter_gpupool.server.slices import ServerSlice
     from jupyter_gpupool.server.stream import PoolStream
 
 #: Key of `ServerParts` in the web application's settings, where handlers and provisioners find them.
@@ -55,6 +56,8 @@ class ServerParts:
         Whether the server ends the leases of kernels that it shuts down or gives up.
     snapshots : dict of str to str
         Variables by which kernels are told how to save their state; empty ones are left out.
+    slice : ServerSlice or None
+        The lease that this server has for all of its kernels; None where it has none.
     """
 
     feed: Feed
@@ -63,3 +66,4 @@ class ServerParts:
     sockets: set[PoolStream] = field(default_factory=set)
     release_on_shutdown: bool = True
     snapshots: dict[str, str] = field(default_factory=dict)
+    slice: ServerSlice | None = None

@@ -62,12 +62,15 @@ class Principal:
         Whether the names of other owners may be seen.
     scopes : frozenset of Scope
         What it may do.
+    server : str
+        Names the Jupyter server whose token it is, or whose kernel; empty where that is nobody's.
     """
 
     owner: str
     kernel_id: str = ""
     administrator: bool = False
     scopes: frozenset[Scope] = OWNERS
+    server: str = ""
 
     def require(self, scope: Scope) -> None:
         """See that something may be done.
@@ -86,6 +89,12 @@ class Principal:
     def may_touch(self, lease: Lease) -> bool:
         """Whether a lease is this principal's own."""
         return lease.owner == self.owner and (not self.kernel_id or lease.holder.kernel_id == self.kernel_id)
+
+    def may_see(self, lease: Lease) -> bool:
+        """Whether it may read a lease as its own: a kernel reads that of its server, too."""
+        if self.may_touch(lease):
+            return True
+        return bool(self.server) and lease.owner == self.owner and lease.holder.key == self.server
 
 
 class Identity(Protocol):

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from jupyter_gpupool.cluster.journal import IdempotencyRow
-from jupyter_gpupool.core.errors import IllegalTransition, UnknownLease
+from jupyter_gpupool.core.errors import IllegalTransition, InvalidValue, UnknownLease
 from jupyter_gpupool.core.events import (
     LeaseRequested,
     PinRequested,
@@ -44,7 +44,7 @@ from jupyter_gpupool.service.idleness import Idleness
 from jupyter_gpupool.service.ids import LeaseIds
 from jupyter_gpupool.service.lease_views import LeaseViews
 from jupyter_gpupool.service.nodes import NodeBook
-from jupyter_gpupool.service.ownership import own_lease, unknown_lease
+from jupyter_gpupool.service.ownership import own_lease, seen_lease, unknown_lease
 from jupyter_gpupool.service.parts import PartDesk
 from jupyter_gpupool.service.reasons import why_doc
 from jupyter_gpupool.service.waiters import Waiters
@@ -168,7 +168,7 @@ class Desk:
 
     def _show(self, who: Principal, lease: Lease) -> LeaseDoc:
         """Make the document, with a good ticket where a holder may attach."""
-        if lease.state is LeaseState.ATTACHING:
+        if lease.state is LeaseState.ATTACHING and who.may_touch(lease):
             self._dispatcher.renew(lease)
         return self._views.lease(lease, who)
 
@@ -176,11 +176,11 @@ class Desk:
         """Show a lease; with ``since``, as soon as its tag is another one, or after ``wait_seconds``."""
         loop = asyncio.get_running_loop()
         until = loop.time() + (wait_seconds if since is not None else 0.0)
-        lease = await self._own(who, lease_id)
+        lease = await seen_lease(self._host, who, lease_id)
         with self._listening(lease):
             while True:
                 await self._host.settled()
-                doc = self._show(who, await self._own(who, lease_id))
+                doc = self._show(who, await seen_lease(self._host, who, lease_id))
                 left = until - loop.time()
                 if doc.tag != since or left <= 0 or doc.state is LeaseState.ENDED or self._watch.closed:
                     return doc
@@ -243,7 +243,7 @@ class Desk:
     async def why(self, who: Principal, lease_id: str) -> WhyDoc:
         """Say why a lease is as it is."""
         await self._host.settled()
-        lease = await self._own(who, lease_id)
+        lease = await seen_lease(self._host, who, lease_id)
         return why_doc(self._host, self._views, lease, who, self._clock.now_ms())
 
     async def pin(self, who: Principal, lease_id: str, *, pinned: bool) -> LeaseDoc:
@@ -309,17 +309,17 @@ class Desk:
         leases = self._host.leases.values()
         return [it for it in leases if it.holder.kernel_id == kernel_id and who.may_touch(it)]
 
-    async def quiesce(self, who: Principal, lease_id: str) -> QuiescedDoc:
+    async def quiesce(self, who: Principal, lease_id: str, pid: int = 0) -> QuiescedDoc:
         """Make it safe to signal the processes of one lease, as far as anything can be harmed by it."""
-        return await self._quiesce([await self._own(who, lease_id)])
+        return await self._quiesce([await self._own(who, lease_id)], pid)
 
     async def quiesce_kernel(self, who: Principal, kernel_id: str) -> QuiescedDoc:
         """Do the same for every lease of one kernel."""
         return await self._quiesce(self._of_kernel(who, kernel_id))
 
-    async def _quiesce(self, leases: list[Lease]) -> QuiescedDoc:
+    async def _quiesce(self, leases: list[Lease], pid: int = 0) -> QuiescedDoc:
         asked = [it for it in leases if it.state in _WITH_PROCESSES and self._book.fragile(it)]
-        answers = await asyncio.gather(*(self._dispatcher.quiesce(it, QUIESCE_SECONDS) for it in asked))
+        answers = await asyncio.gather(*(self._dispatcher.quiesce(it, QUIESCE_SECONDS, pid) for it in asked))
         return QuiescedDoc(leases=len(leases), quiesced=len(leases) - answers.count(False))
 
     async def _until(
@@ -344,6 +344,13 @@ def _holder(who: Principal, wanted: LeaseRequest) -> Holder:
     label, hostname = validate.label(wanted.holder.label), wanted.holder.hostname
     worker = wanted.holder.worker
     key = who.kernel_id or wanted.holder.key or secrets.token_hex(8)
+    if wanted.holder.server:
+        if not who.server or who.kernel_id:
+            raise InvalidValue(
+                "Only a server of JupyterHub, by its own token, can have a lease for all of its kernels.",
+                hint="Ask without “server”.",
+            )
+        key = who.server
     return Holder(
         key=f"{key}/{worker}" if worker else key,
         kernel_id=who.kernel_id,

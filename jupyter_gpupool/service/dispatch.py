@@ -119,7 +119,7 @@ class Dispatcher:
         self._tickets = tickets
         self._watch = watch
         self._now_ms = now_ms
-        self._quiescing: dict[tuple[str, int], set[asyncio.Future[None]]] = {}
+        self._quiescing: dict[tuple[str, int, int], set[asyncio.Future[None]]] = {}
         self._asked: dict[int, int] = {}
         self._tokens = itertools.count(1)
 
@@ -212,17 +212,17 @@ class Dispatcher:
         if self._tickets.good(lease) is None:
             self.prepare(lease.node_id, lease)
 
-    async def quiesce(self, lease: Lease, timeout_seconds: float) -> bool:
+    async def quiesce(self, lease: Lease, timeout_seconds: float, pid: int = 0) -> bool:
         """Have an agent make it safe to signal a lease's processes; whether it said so in time.
 
         Whoever asks for the same meanwhile waits for the same answer.
         """
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        key = (lease.id, lease.generation)
+        key = (lease.id, lease.generation, pid)
         waiting = self._quiescing.setdefault(key, set())
         waiting.add(answer)
         if len(waiting) == 1:
-            order = QuiesceOrder(lease_id=lease.id, generation=lease.generation)
+            order = QuiesceOrder(lease_id=lease.id, generation=lease.generation, pid=pid)
             taken = self._outbox.put(lease.node_id, order)
             taken.add_done_callback(lambda future: self._ordered(key, future))
         try:
@@ -233,17 +233,20 @@ class Dispatcher:
             if not waiting and self._quiescing.get(key) is waiting:
                 del self._quiescing[key]
 
-    def _ordered(self, key: tuple[str, int], taken: asyncio.Future[bool]) -> None:
+    def _ordered(self, key: tuple[str, int, int], taken: asyncio.Future[bool]) -> None:
         """Keep nobody waiting for an agent that did not take the order."""
         if taken.cancelled() or not taken.result():
             for answer in self._quiescing.get(key, ()):
                 answer.cancel()
 
-    def quiesced(self, lease_id: str, generation: int) -> None:
-        """Note that the processes of a lease can be signalled safely now."""
-        for answer in self._quiescing.get((lease_id, generation), ()):
-            if not answer.done():
-                answer.set_result(None)
+    def quiesced(self, lease_id: str, generation: int, pid: int | None = None) -> None:
+        """Note that the processes of a lease can be signalled safely now; None for every one of them."""
+        for key, answers in self._quiescing.items():
+            if key[:2] != (lease_id, generation) or pid not in (None, key[2]):
+                continue
+            for answer in answers:
+                if not answer.done():
+                    answer.set_result(None)
 
     def put(self, node_id: str, order: Order) -> asyncio.Future[bool]:
         """Send an order soon, after those that were decided before; the future tells whether it was taken."""

@@ -41,7 +41,8 @@ async def quiesce_kernel(request: Request) -> Answer:
 
 async def quiesce_lease(request: Request, lease_id: str) -> Answer:
     """Make it safe to signal the processes of one lease."""
-    return json_answer(await request.context.desk.quiesce(request.who, lease_id))
+    pid = validate.process_id(request.query("pid"))
+    return json_answer(await request.context.desk.quiesce(request.who, lease_id, pid))
 
 
 async def get_why(request: Request, lease_id: str) -> Answer:

@@ -84,7 +84,7 @@ class Inbox:
                         self._idleness.sampled(report, node_id)
                         self._meter.sampled(report, node_id)
                 case QuiescedReport():
-                    self._dispatcher.quiesced(report.lease_id, report.generation)
+                    self._dispatcher.quiesced(report.lease_id, report.generation, report.pid)
                 case _:
                     self._lease(node_id, report)
 

@@ -65,7 +65,7 @@ class LeaseViews:
 
     def lease(self, lease: Lease, who: Principal) -> LeaseDoc:
         """Show one lease."""
-        if not who.may_touch(lease):
+        if not who.may_see(lease):
             return self._others(lease, who)
         doc = self._lease_doc(lease, owner=lease.owner, mine=True)
         doc.id = lease.id
@@ -84,7 +84,7 @@ class LeaseViews:
             doc.utilization_percent = sample.utilization_percent
         doc.notices = self._book.notices(lease)
         doc.end_detail = lease.end_detail
-        doc.attach = self._attach(lease)
+        doc.attach = self._attach(lease) if who.may_touch(lease) else None
         doc.idle_seconds = self._idleness.idle_seconds(lease)
         doc.parts = parts_of(self._host.pool, lease, doc)
         doc.tag = _tag(doc, lease.notice_ms)

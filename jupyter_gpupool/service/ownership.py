@@ -22,6 +22,20 @@ async def own_lease(host: PoolHost, who: Principal, lease_id: str) -> Lease:
     return lease
 
 
+async def seen_lease(host: PoolHost, who: Principal, lease_id: str) -> Lease:
+    """Find a lease that a principal may read as its own.
+
+    Raises
+    ------
+    UnknownLease
+        If there is none, or it is neither theirs nor that of their server.
+    """
+    lease = await host.find(lease_id)
+    if lease is None or not who.may_see(lease):
+        raise unknown_lease(lease_id)
+    return lease
+
+
 def unknown_lease(lease_id: str) -> UnknownLease:
     """Make the refusal."""
     return UnknownLease(f"There is no lease {lease_id[:80]}.", hint="List the leases to see which exist.")

@@ -143,6 +143,15 @@ def kernel_id(text: str) -> str:
     return text
 
 
+def process_id(text: str | None) -> int:
+    """Read the query ``pid``; 0 without it."""
+    if text is None:
+        return 0
+    if not (text.isascii() and text.isdigit() and len(text) <= 10 and int(text) > 0):
+        raise InvalidValue(f"“{text[:TEXT]}” is not a process.", hint="Give its pid, or leave it out.")
+    return int(text)
+
+
 def wait_seconds(text: str | None) -> float:
     """Read the query ``wait_seconds``; without it nothing is waited for."""
     if text is None:

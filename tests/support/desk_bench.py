@@ -51,6 +51,8 @@ class PacedBackend(Backend):
         #: Frameworks that `admit` was told of, and those that were made safe to signal.
         self.frameworks: list[dict[str, str]] = []
         self.quiesced: list[str] = []
+        #: Which process of them, each time; 0 for all.
+        self.quiesced_pids: list[int] = []
         self.closed = False
 
     def discover(self) -> list[DeviceReport]:
@@ -107,9 +109,10 @@ class PacedBackend(Backend):
     def demand(self, attachment: Attachment) -> Demand | None:
         return self.demanded
 
-    def quiesce(self, attachment: Attachment) -> None:
+    def quiesce(self, attachment: Attachment, pid: int = 0) -> None:
         self._fail("quiesce", attachment.share)
         self.quiesced.append(attachment.lease_id)
+        self.quiesced_pids.append(pid)
 
     def close(self) -> None:
         self.closed = True

@@ -121,7 +121,8 @@ class PlayedAgent:
             case QuiesceOrder():
                 self.quiesced.append(order.lease_id)
                 if self.quiesces:
-                    await self.report(QuiescedReport(lease_id=order.lease_id, generation=order.generation))
+                    done = QuiescedReport(lease_id=order.lease_id, generation=order.generation, pid=order.pid)
+                    await self.report(done)
             case ReportOrder():
                 holders = list(self.holders.values())
                 await self.report(HoldersReport(token=order.token, holders=holders))

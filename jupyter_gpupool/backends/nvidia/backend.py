@@ -267,10 +267,15 @@ class NvidiaBackend(Backend):
         """Return what has to be done to a holder that goes on exceeding its share."""
         return self._vigil.demand(attachment.lease_id)
 
-    def quiesce(self, attachment: Attachment) -> None:
-        """Make it safe to signal the holder's processes."""
+    def quiesce(self, attachment: Attachment, pid: int = 0) -> None:
+        """Make it safe to signal the holder's processes; with ``pid`` that one of them and its children."""
         undo, site = self._opened(attachment)
         tree = self._presence.tree(site.lease_id, site.holder, undo.known, fresh=True)
+        if pid:
+            table = self._presence.table(site.holder)
+            tree = [mark for mark in tree if pid in (mark.pid, *table.ancestors(mark.pid))]
+            if not tree:
+                return  # none of this lease's: there is nothing that could be harmed
         use = self._presence.use(site.lease_id, site.gpu, tree)
         self._climber.quiesce(undo, site, [process.pid for process in use.here] or [m.pid for m in tree])
 

@@ -15,7 +15,7 @@ import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from jupyter_gpupool.protocol import tokens
 from jupyter_gpupool.service.auth import (
@@ -122,7 +122,7 @@ class HubAuthenticator:
             self._forget(key)
             raise _unknown()
         try:
-            principal = self._principal(found)
+            principal = replace(self._principal(found), server=server_key(key))
         except (Forbidden, Unauthenticated):
             self._forget(key)
             raise
@@ -138,7 +138,7 @@ class HubAuthenticator:
             owner = await self.of_token(server, fresh=fresh)
             self._generations.check(claim)
             scopes = owner.scopes & {Scope.READ, Scope.LEASE}
-            return Principal(owner=owner.owner, kernel_id=claim.kernel_id, scopes=scopes)
+            return Principal(owner=owner.owner, kernel_id=claim.kernel_id, scopes=scopes, server=owner.server)
         raise Unauthenticated(
             "This kernel's token is not good, or its server has not spoken to the pool yet.",
             hint="Try again in a few seconds; if that does not help, restart the kernel.",
@@ -189,6 +189,11 @@ class HubAuthenticator:
         servers.pop(key, None)
         if not servers:
             self._by_owner.pop(owner, None)
+
+
+def server_key(digest: bytes) -> str:
+    """Return the key of a server as a holder, from the digest of its token."""
+    return f"server:{digest.hex()[:32]}"
 
 
 def read_scopes(held: set[str], name: str) -> frozenset[Scope]:

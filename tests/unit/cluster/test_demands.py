@@ -172,10 +172,14 @@ async def test_it_is_told_when_a_leases_processes_can_be_signalled(tmp_path: Pat
     bench.desk.quiesce(QuiesceOrder(lease_id="lease_1", generation=1))
     await until(lambda: bench.kinds()[-1] is QuiescedReport, what="it is safe")
     assert bench.backend.quiesced == ["lease_1"]
+    bench.desk.quiesce(QuiesceOrder(lease_id="lease_1", generation=1, pid=family.child))
+    await until(lambda: bench.kinds().count(QuiescedReport) == 3, what="one process of it is safe")
+    assert bench.reports[-1] == QuiescedReport(lease_id="lease_1", generation=1, pid=family.child)
+    assert bench.backend.quiesced_pids == [0, family.child]
     bench.backend.failing = {"quiesce one"}
     bench.desk.quiesce(QuiesceOrder(lease_id="lease_1", generation=1))
     await bench.desk.close()
-    assert bench.kinds().count(QuiescedReport) == 2
+    assert bench.kinds().count(QuiescedReport) == 3
 
 
 @pytest.mark.asyncio

@@ -21,6 +21,8 @@ from jupyter_gpupool.protocol.messages import (
     DevicesReport,
     ExitedReport,
     LeaseSample,
+    QuiescedReport,
+    QuiesceOrder,
     SampleReport,
 )
 from jupyter_gpupool.service import desk as desk_module
@@ -251,6 +253,21 @@ async def test_a_lease_under_mps_is_quiesced_by_its_agent(bench: ServiceBench) -
     assert answers == [QuiescedDoc(leases=1, quiesced=1)] * 3
     assert set(bench.agent.quiesced) == {lease.id}
     assert await bench.desk.quiesce(ANN, lease.id) == QuiescedDoc(leases=1, quiesced=1), "harmless again"
+
+
+@pytest.mark.asyncio
+async def test_one_process_of_a_lease_is_quiesced_without_the_others(bench: ServiceBench) -> None:
+    lease = await held(bench)
+    pids = (41, 42, 41)
+    bench.agent.quiesces = False
+    asking = asyncio.gather(*(bench.desk.quiesce(ANN, lease.id, pid) for pid in pids))
+    await bench.until(lambda: len(bench.agent.quiesced) == 2)
+    orders = [it for sent in bench.agent.sends for it in sent if isinstance(it, QuiesceOrder)]
+    assert sorted(it.pid for it in orders) == [41, 42]
+    await bench.agent.report(QuiescedReport(lease_id=lease.id, generation=1, pid=42))
+    assert not asking.done()
+    await bench.agent.report(QuiescedReport(lease_id=lease.id, generation=1, pid=41))
+    assert await asking == [QuiescedDoc(leases=1, quiesced=1)] * 3
 
 
 @pytest.mark.asyncio

@@ -115,9 +115,10 @@ async def test_a_kernels_token_is_good_while_its_servers_is(hub: StandInHub, ben
     token = mint_kernel_token("server", KernelClaim(owner="ann", kernel_id="k1", generation=2))
     with pytest.raises(Unauthenticated, match="not spoken to the pool yet"):
         await bench.who(token)
-    await bench.who("server")
+    server = (await bench.who("server")).server
+    assert server
     assert await bench.who(token) == Principal(
-        owner="ann", kernel_id="k1", scopes=frozenset({Scope.READ, Scope.LEASE})
+        owner="ann", kernel_id="k1", scopes=frozenset({Scope.READ, Scope.LEASE}), server=server
     )
     older = mint_kernel_token("server", KernelClaim(owner="ann", kernel_id="k1", generation=1))
     with pytest.raises(Unauthenticated, match="earlier run"):

@@ -31,6 +31,7 @@ from jupyter_gpupool.protocol.paths import make_runtime_dir
 from tests.support.fake_gpus import FakeGPUs
 from tests.support.fake_mps import FakeMPS
 from tests.support.gpu_bench import GIB, LEASE, GPUBench, mark, share, told
+from tests.support.waiting import wait_for
 
 CAPS = ("soft", "framework caps, use watched")
 SLICED = ("none", "time-slicing", "read-back")
@@ -409,4 +410,31 @@ def test_with_mps_a_gpu_has_one_owner_at_a_time_and_so_many_leases_as_a_server_h
             assert "CUDA has started in the process already" in attachment.isolation[1].note
             assert "CUDA_MPS_PIPE_DIRECTORY" not in attachment.environment
             bench.backend.detach(attachment)
+        bench.close()
+
+
+def test_one_process_of_a_lease_is_taken_off_the_gpu_and_the_others_go_on(tmp_path: Path) -> None:
+    with FakeGPUs(tmp_path / "gpus").a100(1) as gpus, FakeMPS(tmp_path / "mps") as mps:
+        rules = NodeRules(mps_control=str(mps.program))
+        rung = MPSRung(MPSControl(rules.mps_control), make_runtime_dir(), rules, NVML(str(gpus.library)))
+        bench = GPUBench(gpus, rules, more=[rung])
+        server, stranger = mps.process(parent=True), mps.process()
+        attachment = bench.backend.attach(LEASE, share(gpus.uuid(0)), server.mark())
+        pipes = attachment.environment["CUDA_MPS_PIPE_DIRECTORY"]
+        for client in (server, stranger):
+            client.connect(pipes, gpus.uuid(0))
+
+        def terminated() -> list[str]:
+            return [call.split()[-1] for call in mps.calls() if "terminate_client" in call]
+
+        daemon = Path(pipes, "fake-daemon")
+        for pid in (server.child, stranger.pid):
+            wait_for(lambda pid=pid: f"accepted {pid}\n" in daemon.read_text(), "the client to be served")
+        bench.backend.quiesce(attachment, stranger.pid)
+        assert terminated() == [], "a process that is not of this lease"
+        bench.backend.quiesce(attachment, server.child)
+        assert terminated() == [str(server.child)]
+        for client in (server, stranger):
+            client.end()
+        bench.backend.detach(attachment)
         bench.close()
