@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import textwrap
@@ -15,7 +16,7 @@ import pytest
 from jupyter_gpupool.protocol import names
 from tests.integration.test_several_hosts import TOKEN, Pool
 from tests.support.hosts import inside, network
-from tests.support.node_kernels import add_kernelspec, connection_of, start_session
+from tests.support.node_kernels import add_kernelspec, connection_of, speaking_to, start_session
 from tests.support.pool_process import wait_for
 from tests.support.server_process import ServerProcess
 
@@ -55,8 +56,8 @@ def server(pool: Pool) -> Iterator[ServerProcess]:
 def started(server: ServerProcess) -> Iterator[Any]:
     sessions: list[str] = []
 
-    def start() -> str:
-        answer = start_session(server, "most", path=f"{uuid.uuid4().hex}.ipynb")
+    def start(path: str = "") -> str:
+        answer = start_session(server, "most", path=path or f"{uuid.uuid4().hex}.ipynb")
         assert answer.status == 201, (answer, server.log()[-3000:])
         sessions.append(answer.body["id"])
         return str(answer.body["kernel"]["id"])
@@ -137,6 +138,56 @@ def test_a_session_cluster_of_a_kernel_has_workers_on_other_nodes(
     assert server.run(kernel_id, "total = client.submit(sum, [1, 2, 3]).result()", "total") == 6
     server.run(kernel_id, "client.close(); cluster.close()")
     wait_for(lambda: len(pool.state()["leases"]) == 1, "the workers' leases to end")
+
+
+def write_notebook(server: ServerProcess, **metadata: Any) -> Path:
+    """Put a notebook where a server finds it."""
+    path = server.folder / f"{uuid.uuid4().hex}.ipynb"
+    path.write_text(json.dumps({"cells": [], "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}))
+    return path
+
+
+def test_the_share_that_a_notebook_says_is_what_its_kernel_on_a_node_runs_with(
+    pool: Pool, server: ServerProcess, started: Any
+) -> None:
+    path = write_notebook(server)
+    said = pool.user.run("notebook", "set-share", str(path), "0.4")
+    assert said.returncode == 0, said.stderr
+    kernel_id = started(path.name)
+    assert connection_of(server, kernel_id)["ip"] in {pool.first.address, pool.second.address}
+    lease = lease_of(server, kernel_id)
+    assert (lease["compute_milli"], lease["id"]) == (400, lease_that_runs(server, kernel_id))
+    assert first_words(server, kernel_id) == ""
+    assert server.ask("POST", f"api/kernels/{kernel_id}/restart").status == 200
+    assert lease_of(server, kernel_id)["id"] == lease["id"]
+
+
+def test_what_is_wrong_with_a_notebooks_share_is_said_with_the_first_cell(
+    server: ServerProcess, started: Any
+) -> None:
+    kernel_id = started(write_notebook(server, gpupool={"share": 7}).name)
+    assert lease_of(server, kernel_id)["compute_milli"] == 750
+    words = first_words(server, kernel_id)
+    assert "A share of “7” is more than one device." in words
+    assert "This kernel runs with 0.75 of a device, as its kernelspec says." in words
+    assert "Traceback" not in words
+    assert first_words(server, kernel_id) == ""
+
+
+def lease_that_runs(server: ServerProcess, kernel_id: str) -> str:
+    """Return the lease that a kernel itself says it has."""
+    return str(server.run(kernel_id, "import os", f"os.environ['{names.ENV_LEASE}']"))
+
+
+def first_words(server: ServerProcess, kernel_id: str) -> str:
+    """Run a cell, and return what the kernel says with it."""
+    said: list[str] = []
+    with speaking_to(server, kernel_id) as client:
+        client.wait_for_ready(timeout=30)
+        client.execute_interactive(
+            "1", timeout=30, output_hook=lambda it: said.append(it["content"].get("text", ""))
+        )
+    return "".join(said)
 
 
 def test_no_secret_of_a_kernel_is_in_a_log_or_an_argument(

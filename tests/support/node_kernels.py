@@ -37,11 +37,12 @@ def add_kernelspec(server: ServerProcess, name: str, **fields: Any) -> None:
 
 
 def start_session(server: ServerProcess, name: str, path: str = "") -> Answer:
-    """Start a kernel as JupyterLab does."""
+    """Start a kernel as JupyterLab does, which names the notebook's file twice."""
+    path = path or f"{name}.ipynb"
     return server.ask(
         "POST",
         "api/sessions",
-        {"path": path or f"{name}.ipynb", "type": "notebook", "name": name, "kernel": {"name": name}},
+        {"path": path, "type": "notebook", "name": Path(path).name, "kernel": {"name": name}},
     )
 
 
