@@ -11,8 +11,12 @@ import * as React from 'react';
 import { chipOf } from './chiptext';
 import { ChipPopover } from './components/ChipPopover';
 import { IEnv } from './components/view';
+import { FocusKeeper } from './focus';
 import { IPoolManager } from './tokens';
 import { IPoolViews } from './views';
+
+/** Where the tab key stops. */
+const STOPS = ':is(button, input, select):enabled, summary';
 
 /** What a chip joins. */
 export interface IChipOptions {
@@ -89,6 +93,7 @@ class PoolPopover extends ReactWidget {
     this.node.setAttribute('role', 'dialog');
     this.node.setAttribute('aria-label', trans.__('The notebook’s share of the GPU pool'));
     this.node.tabIndex = -1;
+    this.keeper = new FocusKeeper(this.node);
     options.manager.stateChanged.connect(this.update, this);
   }
 
@@ -105,10 +110,8 @@ class PoolPopover extends ReactWidget {
   /** Take the events that close it. */
   handleEvent(event: Event): void {
     const target = event.target as Node | null;
-    if (event.type === 'keydown' && (event as KeyboardEvent).key === 'Escape') {
-      event.stopPropagation();
-      this.dispose();
-      this.anchor.focus();
+    if (event.type === 'keydown') {
+      this.onKey(event as KeyboardEvent);
     } else if (event.type === 'pointerdown' && target && !this.node.contains(target)) {
       this.dispose();
     } else if (event.type === 'focusout') {
@@ -116,6 +119,29 @@ class PoolPopover extends ReactWidget {
       if (next && !this.node.contains(next)) {
         this.dispose();
       }
+    }
+  }
+
+  /** Let everything go. */
+  override dispose(): void {
+    this.keeper.dispose();
+    super.dispose();
+  }
+
+  /** It stands at the end of the page: who leaves it with the tab key goes on from its chip. */
+  private onKey(event: KeyboardEvent): void {
+    const stops = [...this.node.querySelectorAll<HTMLElement>(STOPS)];
+    const edge = event.shiftKey ? stops[0] : stops[stops.length - 1];
+    const leaves =
+      event.key === 'Tab' &&
+      (event.target === edge || (event.shiftKey && event.target === this.node));
+    if (event.key === 'Escape' || leaves) {
+      event.stopPropagation();
+      if (event.key === 'Escape' || event.shiftKey) {
+        event.preventDefault();
+      }
+      this.dispose();
+      this.anchor.focus();
     }
   }
 
@@ -147,4 +173,6 @@ class PoolPopover extends ReactWidget {
     document.removeEventListener('pointerdown', this, true);
     super.onBeforeDetach(message);
   }
+
+  private readonly keeper: FocusKeeper;
 }

@@ -8,6 +8,7 @@ import * as React from 'react';
 
 import { IEnv } from './components/view';
 import { PoolPanel } from './components/PoolPanel';
+import { FocusKeeper } from './focus';
 import { poolIcon } from './icon';
 import { IPoolManager } from './tokens';
 import { IPoolViews } from './views';
@@ -28,6 +29,7 @@ export class PoolSidebar extends ReactWidget {
     this.node.setAttribute('role', 'region');
     this.node.setAttribute('aria-label', title);
     this.node.tabIndex = -1;
+    this.keeper = new FocusKeeper(this.node);
     manager.stateChanged.connect(this.update, this);
     views.changed.connect(this.renew, this);
     document.addEventListener('visibilitychange', this.onVisibility);
@@ -53,6 +55,7 @@ export class PoolSidebar extends ReactWidget {
   /** Let everything go. */
   override dispose(): void {
     document.removeEventListener('visibilitychange', this.onVisibility);
+    this.keeper.dispose();
     super.dispose();
   }
 
@@ -122,6 +125,7 @@ export class PoolSidebar extends ReactWidget {
     this.update();
   };
 
+  private readonly keeper: FocusKeeper;
   private env: IEnv | null = null;
   private asked = 0;
   private isDrawn = false;

@@ -11,7 +11,7 @@ const { chipOf } = load('chiptext');
 const { ordinal, about } = load('format');
 const { memoryPercent, piecesOf } = load('select');
 const { snapped } = load('components/ShareField');
-const { summaryText } = load('components/History');
+const { cutByKey, summaryText } = load('components/History');
 
 const GIB = 1024 ** 3;
 const copy = value => JSON.parse(JSON.stringify(value));
@@ -205,4 +205,19 @@ test('pieces stay the same values while nothing about them changes', () => {
   const before = piecesOf(snapshot, 300, {});
   assert.equal(piecesOf(pool([lease({ held_seconds: 99 })]), 300, before), before);
   assert.ok(piecesOf(pool([lease({ idle_seconds: 301 })]), 300, before)['CPU-1'][0].idle);
+});
+
+test('keys choose a part of the past as the pointer does, and never one outside it', () => {
+  const press = (key, cut = null) => cutByKey(key, cut, 1000, 600);
+  assert.deepEqual(press('+'), [550, 850]);
+  assert.deepEqual(press('-', [550, 850]), null);
+  assert.deepEqual(press('-', [600, 700]), [550, 750]);
+  assert.deepEqual(press('ArrowRight', [550, 850]), [625, 925]);
+  assert.deepEqual(press('ArrowRight', [800, 1000]), [800, 1000]);
+  assert.deepEqual(press('ArrowLeft', [410, 610]), [400, 600]);
+  assert.equal(press('ArrowLeft'), null);
+  assert.deepEqual(press('+', [500, 520]), [500, 520]);
+  assert.equal(press('Escape', [550, 850]), null);
+  assert.equal(press('Escape'), undefined, 'there is nothing to go back from');
+  assert.equal(press('x', [550, 850]), undefined);
 });

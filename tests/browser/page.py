@@ -69,16 +69,16 @@ class LabPage:
     def open(self, notebook: str) -> None:
         """Load JupyterLab with one notebook, and show the pool."""
         self.page.goto(self.lab.url(f"lab/tree/{notebook}?reset"), wait_until="domcontentloaded")
-        self._is_ready(notebook)
+        self.is_ready(notebook)
         self.command("gpupool:open")
         expect(self.phase).to_have_text("connected")
 
     def open_beside(self, notebook: str) -> None:
         """Open another notebook as a tab, or bring its tab to the front."""
         self.command("docmanager:open", {"path": notebook})
-        self._is_ready(notebook)
+        self.is_ready(notebook)
 
-    def _is_ready(self, notebook: str) -> None:
+    def is_ready(self, notebook: str) -> None:
         """Wait until a notebook is in front, and its kernel waits for code (or runs some)."""
         self.page.wait_for_function(_IS_READY, arg=notebook)
 

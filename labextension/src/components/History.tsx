@@ -11,8 +11,13 @@ import { Chart, Colour } from './Chart';
 import { Section } from './Section';
 import { IEnv } from './view';
 
+/** A part of the past: its begin and its end. */
+type Cut = readonly [number, number];
+
 /** The ranges that can be chosen, seconds. */
 const RANGES = [600, 3600, 8 * 3600] as const;
+/** The shortest part that keys choose, seconds. */
+const SHORTEST = 15;
 /** Both charts follow one cursor by this name. */
 const SYNC = 'jp-GPUPool';
 /** Places of the curves in `series.PAST_CURVES`. */
@@ -25,7 +30,7 @@ export function History(props: { readonly env: IEnv }): JSX.Element {
   const { trans } = env;
   const [range, setRange] = React.useState<number>(RANGES[0]);
   const [isPaused, pause] = React.useState(false);
-  const [cut, setCut] = React.useState<readonly [number, number] | null>(null);
+  const [cut, setCut] = React.useState<Cut | null>(null);
   const curves = env.past.pool;
   const look = [env.theme, range, cut?.join('-') ?? ''].join(' ');
   const zoom = (plot: uPlot): void => {
@@ -35,6 +40,15 @@ export function History(props: { readonly env: IEnv }): JSX.Element {
     }
   };
   const scope: IScope = { range, cut, zoom };
+  const onKey = (event: React.KeyboardEvent): void => {
+    const [times] = curves.data;
+    const newest = times[times.length - 1];
+    const next = newest === undefined ? undefined : cutByKey(event.key, cut, newest, range);
+    if (next !== undefined) {
+      event.preventDefault();
+      setCut(next);
+    }
+  };
   return (
     <Section id="history" title={trans.__('History')} env={env}>
       <div
@@ -67,36 +81,79 @@ export function History(props: { readonly env: IEnv }): JSX.Element {
         </button>
       </div>
       <Key curves={curves} trans={trans} />
-      <Chart
-        curves={curves}
-        only={PERCENT}
-        height={110}
-        label={summaryText(curves, range, trans)}
-        look={look}
-        isPaused={isPaused}
-        options={colour => percentOptions(colour, scope)}
-      />
-      <Chart
-        curves={curves}
-        only={WAITING}
-        height={64}
-        label={trans.__('Requests that waited over the same time')}
-        look={look}
-        isPaused={isPaused}
-        options={colour => waitingOptions(colour, scope)}
-      />
-      <p className="jp-GPUPool-muted" aria-hidden="true">
+      <div
+        className="jp-GPUPool-charts"
+        role="group"
+        aria-label={trans.__('Charts')}
+        aria-describedby="jp-GPUPool-historyHint"
+        tabIndex={0}
+        onKeyDown={onKey}
+      >
+        <Chart
+          curves={curves}
+          only={PERCENT}
+          height={110}
+          label={summaryText(curves, range, trans)}
+          look={look}
+          isPaused={isPaused}
+          options={colour => percentOptions(colour, scope)}
+        />
+        <Chart
+          curves={curves}
+          only={WAITING}
+          height={64}
+          label={trans.__('Requests that waited over the same time')}
+          look={look}
+          isPaused={isPaused}
+          options={colour => waitingOptions(colour, scope)}
+        />
+      </div>
+      <p className="jp-GPUPool-muted" id="jp-GPUPool-historyHint">
         {cut
-          ? trans.__('A part is shown: choose a range to go back.')
-          : trans.__('Drag over a chart to see a part of it.')}
+          ? trans.__('A part is shown: choose a range to go back, or press Escape.')
+          : trans.__('Drag over a chart to see a part of it, or press + − ← →.')}
       </p>
     </Section>
   );
 }
 
+/**
+ * The part that is shown after a key: + and − halve and double it, the arrows go a quarter of it to a side, Escape
+ * goes back to the range. Nothing for any other key.
+ */
+export function cutByKey(
+  key: string,
+  cut: Cut | null,
+  newest: number,
+  range: number
+): Cut | null | undefined {
+  const [from, to] = cut ?? [newest - range, newest];
+  const width = to - from;
+  switch (key) {
+    case '+':
+    case '=':
+      return width > 2 * SHORTEST ? [from + width / 4, to - width / 4] : [from, to];
+    case '-':
+      return 2 * width < range ? within(from - width / 2, 2 * width, newest, range) : null;
+    case 'ArrowLeft':
+      return cut && within(from - width / 4, width, newest, range);
+    case 'ArrowRight':
+      return cut && within(from + width / 4, width, newest, range);
+    case 'Escape':
+      return cut ? null : undefined;
+    default:
+      return undefined;
+  }
+}
+
+function within(from: number, width: number, newest: number, range: number): Cut {
+  const first = Math.max(newest - range, Math.min(from, newest - width));
+  return [first, first + width];
+}
+
 interface IScope {
   readonly range: number;
-  readonly cut: readonly [number, number] | null;
+  readonly cut: Cut | null;
   readonly zoom: (plot: uPlot) => void;
 }
 

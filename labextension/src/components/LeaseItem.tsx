@@ -147,6 +147,11 @@ function Actions(props: ILeaseProps): JSX.Element {
   const { lease, isEnding, env } = props;
   const { trans, actions } = env;
   const [isResizing, setResizing] = React.useState(false);
+  const opener = React.useRef<HTMLButtonElement>(null);
+  const close = (): void => {
+    setResizing(false);
+    opener.current?.focus();
+  };
   const isOver = isEnding || lease.state === 'ending';
   const size = share(lease.compute_milli);
   const mayResize = !lease.shares.some(part => part.whole_only) && lease.state === 'active';
@@ -155,6 +160,7 @@ function Actions(props: ILeaseProps): JSX.Element {
       <div className="jp-GPUPool-row jp-GPUPool-actions">
         {mayResize && (
           <button
+            ref={opener}
             type="button"
             className="jp-GPUPool-button"
             disabled={isOver}
@@ -187,9 +193,7 @@ function Actions(props: ILeaseProps): JSX.Element {
           {isOver ? trans.__('Ending…') : trans.__('Release')}
         </button>
       </div>
-      {isResizing && mayResize && (
-        <ResizeForm lease={lease} env={env} close={() => setResizing(false)} />
-      )}
+      {isResizing && mayResize && <ResizeForm lease={lease} env={env} close={close} />}
     </>
   );
 }

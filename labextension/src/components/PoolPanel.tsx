@@ -27,6 +27,11 @@ export function PoolPanel(props: { readonly view: IView; readonly env: IEnv }): 
   const { state, trans } = view;
   const pool = state.phase === 'absent' ? null : state.pool;
   const [isAsking, ask] = React.useState(false);
+  const opener = React.useRef<HTMLButtonElement>(null);
+  const close = (): void => {
+    ask(false);
+    opener.current?.focus();
+  };
   React.useEffect(() => {
     if (env.asked > 0) {
       ask(true);
@@ -34,7 +39,13 @@ export function PoolPanel(props: { readonly view: IView; readonly env: IEnv }): 
   }, [env.asked]);
   return (
     <div className="jp-GPUPool-panel">
-      <Header view={view} pool={pool} isAsking={isAsking} ask={() => ask(!isAsking)} />
+      <Header
+        view={view}
+        pool={pool}
+        isAsking={isAsking}
+        ask={() => ask(!isAsking)}
+        opener={opener}
+      />
       <div className="jp-GPUPool-srOnly" role="status" aria-live="polite">
         <span>{state.phase === 'connected' ? '' : phaseName(state.phase, trans)}</span>
         <span>{state.news}</span>
@@ -45,7 +56,7 @@ export function PoolPanel(props: { readonly view: IView; readonly env: IEnv }): 
           <Notice key={warning} tone="warn" message={warning} />
         ))}
         <KernelNotice view={view} />
-        {pool && isAsking && <RequestForm pool={pool} env={env} close={() => ask(false)} />}
+        {pool && isAsking && <RequestForm pool={pool} env={env} close={close} />}
         {pool && (
           <Age.Provider value={state.age_seconds}>
             <Beat.Provider value={env.past.pool.version}>
@@ -89,8 +100,10 @@ function Header(props: {
   readonly pool: IPool | null;
   readonly isAsking: boolean;
   readonly ask: () => void;
+  /** The button that opens the form: it has the keyboard again when the form is closed. */
+  readonly opener: React.RefObject<HTMLButtonElement>;
 }): JSX.Element {
-  const { view, pool, isAsking, ask } = props;
+  const { view, pool, isAsking, ask, opener } = props;
   const { state, trans } = view;
   return (
     <div className="jp-GPUPool-header">
@@ -102,6 +115,7 @@ function Header(props: {
         <span className="jp-GPUPool-grow" />
         {pool && (
           <button
+            ref={opener}
             type="button"
             className="jp-GPUPool-button jp-GPUPool-ask"
             aria-expanded={isAsking}

@@ -49,7 +49,7 @@ export function RequestForm(props: {
         label={trans.__('Share')}
         milli={wish.compute_milli}
         change={compute_milli => change({ compute_milli })}
-        autoFocus={true}
+        focusOn={env.asked}
       />
       <Fields pool={pool} wish={wish} change={change} trans={trans} />
       <p

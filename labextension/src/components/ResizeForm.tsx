@@ -21,6 +21,9 @@ export function ResizeForm(props: {
   const [refusal, setRefusal] = React.useState('');
   const ask = async (event: React.FormEvent): Promise<void> => {
     event.preventDefault();
+    if (isAsking) {
+      return;
+    }
     setAsking(true);
     const answer = await env.actions.resize(lease, milli);
     setAsking(false);
@@ -30,13 +33,22 @@ export function ResizeForm(props: {
     }
   };
   return (
-    <form className="jp-GPUPool-form" onSubmit={event => void ask(event)}>
+    <form
+      className="jp-GPUPool-form"
+      onSubmit={event => void ask(event)}
+      onKeyDown={event => {
+        if (event.key === 'Escape') {
+          event.stopPropagation();
+          close();
+        }
+      }}
+    >
       <ShareField
         id={`jp-GPUPool-resize-${lease.id}`}
         label={trans.__('New share')}
         milli={milli}
         change={setMilli}
-        autoFocus={true}
+        focusOn={0}
       />
       <p className="jp-GPUPool-muted">{trans.__('Its memory follows, in the same fraction.')}</p>
       {refusal && (
@@ -48,7 +60,8 @@ export function ResizeForm(props: {
         <button
           type="submit"
           className="jp-GPUPool-button jp-mod-main"
-          disabled={isAsking || milli === lease.compute_milli}
+          aria-disabled={isAsking}
+          disabled={milli === lease.compute_milli}
         >
           {isAsking ? trans.__('Resizing…') : trans.__('Resize to %1', share(milli))}
         </button>

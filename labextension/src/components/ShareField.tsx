@@ -16,19 +16,22 @@ export function ShareField(props: {
   readonly label: string;
   readonly milli: number;
   readonly change: (milli: number) => void;
-  readonly autoFocus?: boolean;
+  /** It takes the keyboard when it is made, and whenever this changes. */
+  readonly focusOn?: number;
 }): JSX.Element {
   const { id, label, milli, change } = props;
   const [text, setText] = React.useState(share(milli));
   const slide = React.useRef<HTMLInputElement>(null);
+  // Only what is dragged rests at the snap points: a key would never get away from one.
+  const isDragged = React.useRef(false);
   React.useEffect(() => {
     setText(current => (Math.round(Number(current) * 1000) === milli ? current : share(milli)));
   }, [milli]);
   React.useEffect(() => {
-    if (props.autoFocus) {
+    if (props.focusOn !== undefined) {
       slide.current?.focus();
     }
-  }, []);
+  }, [props.focusOn]);
   return (
     <div className="jp-GPUPool-field">
       <label htmlFor={id}>{label}</label>
@@ -42,7 +45,16 @@ export function ShareField(props: {
         list="jp-GPUPool-snaps"
         value={milli}
         aria-valuetext={share(milli)}
-        onChange={event => change(snapped(Number(event.target.value)))}
+        onPointerDown={() => {
+          isDragged.current = true;
+        }}
+        onKeyDown={() => {
+          isDragged.current = false;
+        }}
+        onChange={event => {
+          const chosen = Number(event.target.value);
+          change(isDragged.current ? snapped(chosen) : chosen);
+        }}
       />
       <input
         type="number"

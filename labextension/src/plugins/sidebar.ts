@@ -11,6 +11,14 @@ import { CommandIDs, IPoolManager } from '../tokens';
 import { IPoolViews } from '../views';
 
 const ID = 'jupyter-gpupool:sidebar';
+const ARGUMENTS = {
+  type: 'object',
+  properties: {
+    isPalette: { type: 'boolean', description: 'Whether the command palette runs it' }
+  }
+} as const;
+/** When the command palette closes it gives the keyboard to the document in front: this is after that, milliseconds. */
+const PALETTE_MS = 100;
 
 /** Puts the pool into the left area, and the commands that show it into the palette. */
 export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
@@ -40,24 +48,35 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
       label: trans.__('Show the GPU pool'),
       caption: trans.__('Devices, leases and queue of the GPU pool'),
       icon: poolIcon,
-      describedBy: { args: { type: 'object', properties: {} } },
-      execute: () => app.shell.activateById(sidebar.id)
+      describedBy: { args: ARGUMENTS },
+      execute: async args => {
+        await paletteIsClosed(args);
+        app.shell.activateById(sidebar.id);
+      }
     });
     app.commands.addCommand(CommandIDs.request, {
       label: trans.__('Request a share of a device…'),
       caption: trans.__('Show the form that says what would fit now, and writes the request'),
       icon: poolIcon,
-      describedBy: { args: { type: 'object', properties: {} } },
-      execute: () => {
+      describedBy: { args: ARGUMENTS },
+      execute: async args => {
+        await paletteIsClosed(args);
         app.shell.activateById(sidebar.id);
         sidebar.askForShare();
       }
     });
     for (const command of [CommandIDs.open, CommandIDs.request]) {
-      palette?.addItem({ command, category: trans.__('GPU pool') });
+      palette?.addItem({ command, category: trans.__('GPU pool'), args: { isPalette: true } });
     }
   }
 };
+
+/** Wait, where the command palette runs a command, until it has given the keyboard away. */
+async function paletteIsClosed(args: { readonly isPalette?: unknown }): Promise<void> {
+  if (args.isPalette) {
+    await new Promise(resolve => window.setTimeout(resolve, PALETTE_MS));
+  }
+}
 
 /** Close the parts of the panel that were closed when it was last seen. */
 async function restoreClosed(sidebar: PoolSidebar, stateDB: IStateDB | null): Promise<void> {
