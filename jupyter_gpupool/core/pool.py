@@ -119,8 +119,10 @@ class Pool:
             self._ledger.expect_node(lease.node_id, self._now_ms + self._config.agent_grace_ms)
         self._ledger.put(lease)
 
-    def rebuilt(self, leases: Iterable[Lease], *, now_ms: int) -> Pool:
-        """Make the pool anew after a failed commit: what the journal says, on the nodes that are known.
+    def rebuilt(self, leases: Iterable[Lease], *, now_ms: int, config: PoolConfig | None = None) -> Pool:
+        """Make the pool anew: what the journal says, on the nodes that are known.
+
+        That is done after a failed commit, and to have other rules from now on.
 
         Nothing is granted until `JournalRecovered`. The next sweep (`HoldersReported`) brings the leases
         together with what the agents have.
@@ -131,9 +133,11 @@ class Pool:
             Live leases from the journal.
         now_ms : int
             Pool time.
+        config : PoolConfig, optional
+            Other rules than before. What is held stays held, also where they would not grant it.
         """
         pool = Pool(
-            self._config,
+            config or self._config,
             leases=leases,
             usage=self._ledger.standings.rows(),
             demand=self.demand_rows(),

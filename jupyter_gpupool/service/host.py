@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from jupyter_gpupool.cluster.journal import IdempotencyRow, JournalUnavailable
@@ -31,7 +31,7 @@ from jupyter_gpupool.core.placement.demand import Shape
 from jupyter_gpupool.core.pool import Pool
 from jupyter_gpupool.core.quotas.usage import OwnerUsage
 from jupyter_gpupool.service.alarm import Alarm
-from jupyter_gpupool.service.batch import Item, parts_told, writes_of
+from jupyter_gpupool.service.batch import Item, next_batch, parts_told, writes_of
 from jupyter_gpupool.service.clock import PoolClock
 from jupyter_gpupool.service.dispatch import Dispatcher
 from jupyter_gpupool.service.errors import Stopping
@@ -95,6 +95,7 @@ class PoolHost:
         self._book = book
         self._dispatcher = dispatcher
         self._watch = watch
+        self.config = config
         #: Live leases as they were written down: what may be told to clients.
         self.leases: dict[str, Lease] = {lease.id: lease for lease in live}
         self._ended: OrderedDict[str, Lease] = OrderedDict()
@@ -163,6 +164,16 @@ class PoolHost:
         """Have a fact handled; if it does not fit the pool any more, it is logged and dropped."""
         self._put(Item(event))
 
+    def reconfigure(self, rules: Callable[[PoolConfig], PoolConfig]) -> None:
+        """Have the pool under other rules, for whatever is handled after this; what is held stays held.
+
+        Parameters
+        ----------
+        rules : callable
+            Makes them of the present ones. The same again changes nothing.
+        """
+        self._put(Item(None, rules=rules))
+
     async def settled(self) -> None:
         """Wait until what the Pool has decided is on the disk: what is read then may be told."""
         while self._settling is not None:
@@ -185,7 +196,7 @@ class PoolHost:
             await self._arrived.wait()
             # what arrives meanwhile shares the transaction; who comes alone is not kept waiting
             await asyncio.sleep(GATHER_SECONDS if len(batch) >= BUSY else 0)
-            batch = [self._items.popleft() for _ in range(min(BATCH, len(self._items)))]
+            batch = next_batch(self._items, BATCH)
             if not self._items:
                 self._arrived.clear()
             try:
@@ -207,7 +218,9 @@ class PoolHost:
 
     async def _process(self, batch: Sequence[Item]) -> None:
         for item in batch:
-            if item.event is None:
+            if item.rules is not None:
+                self._reconfigure(item, item.rules)
+            elif item.event is None:
                 await self._write_again()
             else:
                 self._handle(item, item.event)
@@ -231,6 +244,17 @@ class PoolHost:
             item.error = error
             if item.future is None:
                 _log.debug("%s does not fit the pool any more: %s", type(event).__name__, error)
+
+    def _reconfigure(self, item: Item, rules: Callable[[PoolConfig], PoolConfig]) -> None:
+        """Build the Pool anew under other rules, and grant what fits by them."""
+        config = rules(self.config)
+        if config == self.config:
+            return
+        self.config = config
+        self._rebuild()
+        if self.failure is None:
+            now = self._clock.read()
+            self._handle(item, JournalRecovered(now_ms=now.now_ms, wall_ms=now.wall_ms))
 
     async def _commit(self, writes: Sequence[WriteDown], keys: Sequence[IdempotencyRow] = ()) -> None:
         settling: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -289,7 +313,8 @@ class PoolHost:
 
     def _rebuild(self) -> None:
         """Go back to what is written down."""
-        self.pool = self.pool.rebuilt(self.leases.values(), now_ms=self._clock.now_ms())
+        now_ms = self._clock.now_ms()
+        self.pool = self.pool.rebuilt(self.leases.values(), now_ms=now_ms, config=self.config)
 
     def _ask_agents(self) -> None:
         """Let the agents say what they have by now: it mends what was lost with a batch."""

@@ -31,6 +31,7 @@ from jupyter_gpupool.service.clock import PoolClock
 from jupyter_gpupool.service.desk import Desk
 from jupyter_gpupool.service.dispatch import Dispatcher
 from jupyter_gpupool.service.host import PoolHost
+from jupyter_gpupool.service.hub.groups import GROUPS_FILE, HubGroups
 from jupyter_gpupool.service.hub.parts import HubParts
 from jupyter_gpupool.service.idempotency import KEYS, KeyBook
 from jupyter_gpupool.service.idleness import Idleness
@@ -134,7 +135,10 @@ class _Service:
         )
         owners = {settings.owner: paths.owner_token(settings.runtime), **settings.tokens}
         self.local = Authenticator(owners, administrators={settings.owner})
-        self.hub = HubParts(settings.hub, self.local) if settings.hub else None
+        self.hub = None
+        if settings.hub:
+            groups = HubGroups(self.host, settings.data / GROUPS_FILE)
+            self.hub = HubParts(settings.hub, self.local, groups)
         self._face_clients(journal.recent_keys(now_ms(), KEYS))
         self.supervisor = AgentSupervisor(settings.runtime, _agent_arguments(settings))
 

@@ -7,7 +7,7 @@ an owner is in one group at most. What is not said is not limited.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
 from functools import cached_property
 
@@ -177,6 +177,21 @@ class Quotas:
     def group_of(self) -> Mapping[str, str]:
         """Names of groups by owner; whoever is missing is directly under the pool."""
         return {owner: group.name for group in self.groups for owner in group.owners}
+
+    def placed(self, members: Mapping[str, str]) -> Quotas:
+        """Return these rules with more owners in groups; who is in one by name stays there.
+
+        Parameters
+        ----------
+        members : mapping of str to str
+            Names of groups by owner; groups that are not there count for nothing.
+        """
+        more: dict[str, set[str]] = {}
+        for owner, group in members.items():
+            if owner not in self.group_of:
+                more.setdefault(group, set()).add(owner)
+        groups = (replace(it, owners=it.owners | more.get(it.name, frozenset())) for it in self.groups)
+        return replace(self, groups=tuple(groups))
 
     @cached_property
     def say_nothing(self) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from jupyter_gpupool.protocol import tokens
@@ -51,7 +51,6 @@ class _Known:
     token: str = field(repr=False)
     principal: Principal
     asked: float
-    groups: tuple[str, ...] = ()
 
 
 class HubAuthenticator:
@@ -67,6 +66,8 @@ class HubAuthenticator:
         Tokens that the Hub does not know: that of whoever runs the service, on its machine.
     monotonic : callable
         Seconds that never go back.
+    groups : callable
+        Is told in which groups the Hub has a user, each time that it was asked.
     """
 
     def __init__(
@@ -75,8 +76,10 @@ class HubAuthenticator:
         service: str,
         local: Authenticator,
         monotonic: Callable[[], float] = time.monotonic,
+        groups: Callable[[str, Sequence[str]], None] = lambda owner, groups: None,
     ) -> None:
         self._hub = hub
+        self._groups = groups
         self._service = service
         self._local = local
         self._monotonic = monotonic
@@ -126,7 +129,9 @@ class HubAuthenticator:
         except (Forbidden, Unauthenticated):
             self._forget(key)
             raise
-        self._remember(key, _Known(token, principal, now, tuple(found.groups)))
+        if found.kind == "user":
+            self._groups(principal.owner, found.groups)
+        self._remember(key, _Known(token, principal, now))
         return principal
 
     async def _kernel(self, token: str, *, fresh: bool) -> Principal:
