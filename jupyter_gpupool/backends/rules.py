@@ -122,6 +122,8 @@ class NodeRules:
         Patterns of variables that such a process may be given beside the usual ones.
     socket_directory : str
         Where the socket for holders lies when they run as several users; empty for the runtime directory.
+    require_encryption : bool
+        Whether kernels that the network could listen to are refused.
     """
 
     sharing: tuple[SharingRule, ...] = ()
@@ -142,6 +144,7 @@ class NodeRules:
     accounts: tuple[tuple[str, str], ...] = ()
     launch_environment: tuple[str, ...] = ()
     socket_directory: str = ""
+    require_encryption: bool = False
 
     def rule_for(self, model: str) -> SharingRule:
         """Return the first rule whose pattern matches a model; AUTO for any kernel without one."""

@@ -178,6 +178,7 @@ class _Agent:
             address=settings.host,
             pool=pool.api,
             calm=self._desk.calm,
+            require_encryption=settings.rules.require_encryption,
         )
 
     async def run(self) -> None:

@@ -114,3 +114,9 @@ class AlreadyAttached(AttachError):
     """Raised when another process is attached to the lease. Request another lease for this one."""
 
     code = "already_attached"
+
+
+class KernelNotEncrypted(ClusterError):
+    """Raised when a kernel that the network could listen to is asked of a node that has none. Encrypt it."""
+
+    code = "kernel_not_encrypted"

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from jupyter_gpupool.cluster.errors import KernelNotEncrypted
 from jupyter_gpupool.cluster.launched import (
     LaunchedBook,
     LaunchedRecord,
@@ -23,7 +24,7 @@ from jupyter_gpupool.cluster.launched import (
     remove_directory,
 )
 from jupyter_gpupool.cluster.launchers.base import Launched, Launcher
-from jupyter_gpupool.cluster.launching_plan import planned
+from jupyter_gpupool.cluster.launching_plan import can_be_overheard, planned
 from jupyter_gpupool.cluster.whereabouts import PoolAPI
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.protocol.launches import OVER, ProcessReport, ProcessState, SignalOrder, StartOrder
@@ -74,6 +75,8 @@ class Launching:
         Says how processes reach the pool.
     calm : callable
         Makes it safe to signal the holder of a lease.
+    require_encryption : bool
+        Whether kernels are refused whose connection the network could read.
     """
 
     def __init__(
@@ -86,6 +89,7 @@ class Launching:
         address: str,
         pool: Callable[[], PoolAPI],
         calm: Callable[[str], Awaitable[None]],
+        require_encryption: bool = False,
     ) -> None:
         self._launcher = launcher
         self._book = LaunchedBook(directory)
@@ -94,6 +98,7 @@ class Launching:
         self._address = address
         self._pool = pool
         self._calm = calm
+        self._require_encryption = require_encryption
         self._entries: dict[str, _Entry] = {}
         self._tasks: set[asyncio.Future[None]] = set()
 
@@ -186,6 +191,7 @@ class Launching:
     async def _begin(self, entry: _Entry, order: StartOrder) -> None:
         plan = planned(order, pool=self._pool(), address=self._address, node=self._node)
         try:
+            self._check_connection(order)
             launched = await self._launcher.launch(plan.spec)
         except (GPUPoolError, OSError) as error:
             logger.warning("No process was started for lease %s: %s", order.lease_id, error)
@@ -207,6 +213,19 @@ class Launching:
             entry, state=ProcessState.STARTING if listens else ProcessState.RUNNING, pid=launched.pid
         )
         self._follow(entry)
+
+    def _check_connection(self, order: StartOrder) -> None:
+        """Refuse a kernel that could be overheard, or say that it can be."""
+        if not can_be_overheard(order.connection, self._address):
+            return
+        if self._require_encryption:
+            raise KernelNotEncrypted(
+                f"Node {self._node} starts no kernels that the network can listen to.",
+                hint='A kernelspec with "supported_encryption": ["curve"] has its kernels encrypted, where'
+                " kernel and Jupyter server can; an administrator can allow others by"
+                " PoolAgent.require_encryption.",
+            )
+        logger.warning("The kernel of lease %s is not encrypted: the network can read it", order.lease_id)
 
     def _follow(self, entry: _Entry) -> None:
         """Watch a process that runs."""

@@ -18,12 +18,17 @@ from jupyter_gpupool.cluster.launched import CA_FILE, connection_name, connectio
 from jupyter_gpupool.cluster.launchers.base import LaunchSpec
 from jupyter_gpupool.cluster.whereabouts import PoolAPI
 from jupyter_gpupool.protocol import names
-from jupyter_gpupool.protocol.launches import StartOrder
+from jupyter_gpupool.protocol.launches import KernelConnection, StartOrder
 
 _LOOPBACK = "127.0.0.1"
 _VERSION = sys.version_info
 #: Names that mean the Python of this agent, as they mean that of the server to a Jupyter server.
 PYTHONS = frozenset({"python", f"python{_VERSION[0]}", f"python{_VERSION[0]}.{_VERSION[1]}"})
+#: What is said with the first cell of a kernel that can be overheard.
+_OVERHEARD = (
+    "This kernel runs on node {node}, and the network up to there can read what you send and see: its"
+    " connection is not encrypted. The log of the Jupyter server says why."
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,6 +67,8 @@ def planned(order: StartOrder, *, pool: PoolAPI, address: str, node: str) -> Pla
     directory = str(Path(tempfile.gettempdir()) / f"jupyter_gpupool-{uuid.uuid4().hex}")
     files: dict[str, str] = {}
     env = {**order.env, **_reach(pool, directory)}
+    if can_be_overheard(order.connection, address):
+        env[names.ENV_SAY] = f"{env.get(names.ENV_SAY, '')} {_OVERHEARD.format(node=node)}".strip()
     if address != _LOOPBACK:
         env.setdefault(names.ENV_SESSION_HOST, address)
     if pool.ca:
@@ -82,6 +89,11 @@ def planned(order: StartOrder, *, pool: PoolAPI, address: str, node: str) -> Pla
         stdin=len(head).to_bytes(launching_start.LENGTH_BYTES, "big") + head + order.stdin.encode(),
     )
     return Plan(spec=spec, directory=directory if files else "", connection_file=name)
+
+
+def can_be_overheard(connection: KernelConnection | None, address: str) -> bool:
+    """Tell whether the network can read what a kernel and its server say to each other."""
+    return connection is not None and not connection.curve_publickey and address != _LOOPBACK
 
 
 def _reach(pool: PoolAPI, directory: str) -> dict[str, str]:

@@ -120,6 +120,11 @@ class PoolAgent(Configurable):
         help="Patterns of variables that a process on the node may be given beside those of language, Python,"
         " Jupyter and numeric libraries: ['MY_SITE_*'].",
     ).tag(config=True)
+    require_encryption = Bool(
+        False,
+        help="Kernels that the network could listen to, because they have no CurveZMQ, are not started on the"
+        " node. Otherwise their users are told with the first cell.",
+    ).tag(config=True)
     socket_directory = Unicode(
         "",
         help="Where the agent's socket lies when processes of other users show their tickets there; they must"
@@ -153,6 +158,7 @@ class PoolAgent(Configurable):
             accounts=tuple(sorted(self.accounts.items())),
             launch_environment=tuple(self.launch_environment),
             socket_directory=self.socket_directory,
+            require_encryption=self.require_encryption,
         )
 
     def _launcher(self) -> LauncherKind:

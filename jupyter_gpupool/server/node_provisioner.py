@@ -26,6 +26,7 @@ from jupyter_gpupool.protocol.launches import KernelConnection, KernelPorts, Lau
 from jupyter_gpupool.protocol.notebook_file import ENV_NOTEBOOK, share_metadata
 from jupyter_gpupool.protocol.wanted import Wanted, read_wanted
 from jupyter_gpupool.server.environments import Environment, is_ipykernel
+from jupyter_gpupool.server.node_encryption import curve_keys, why_plain
 from jupyter_gpupool.server.node_errors import KernelNotStarted, PoolNotThere
 from jupyter_gpupool.server.node_lease import KernelLease
 from jupyter_gpupool.server.node_pool import NodeProcess
@@ -38,6 +39,8 @@ from jupyter_gpupool.server.settings import ServerParts
 LISTEN_SECONDS = 120.0
 #: How long a signal may take to be passed on, seconds.
 SIGNAL_SECONDS = 10.0
+#: Where kernels of a pool on one machine listen.
+_LOOPBACK = "127.0.0.1"
 
 
 class NodeProvisioner(KernelProvisionerBase):
@@ -91,9 +94,14 @@ class NodeProvisioner(KernelProvisionerBase):
             if doc.ports is None:
                 raise KernelNotStarted(
                     f"The kernel did not start on node {doc.hostname or doc.node_id}: {doc.words}",
-                    hint="What its kernelspec starts has to be there.",
+                    hint="The log of that node's agent may say more.",
                 )
         self._ports = doc.ports
+        if (why := why_plain(self._manager)) and doc.ip != _LOOPBACK:
+            self.log.warning(
+                "The network between this server and kernel %s on %s can read what they say: %s.",
+                *(self.kernel_id, doc.hostname, why),
+            )
         self.log.info("Kernel %s runs on %s (process %s)", self.kernel_id, doc.hostname, doc.pid)
         self.connection_info = self._connection_info(doc)
         return self.connection_info
@@ -190,23 +198,14 @@ class NodeProvisioner(KernelProvisionerBase):
 
     def _wanted_connection(self) -> KernelConnection:
         """Say how the kernel is spoken to: signed, and encrypted where its kernelspec says that it can."""
-        manager, curve = self._manager, {}
-        if manager._kernel_supports_curve_encryption():
-            if manager.curve_publickey is None:
-                import zmq
-
-                manager.curve_publickey, manager.curve_secretkey = zmq.curve_keypair()
-            curve = {
-                "curve_publickey": manager.curve_publickey.decode(),
-                "curve_secretkey": manager.curve_secretkey.decode(),
-            }
+        manager = self._manager
         return KernelConnection(
             key=manager.session.key.decode(),
             signature_scheme=manager.session.signature_scheme,
             kernel_name=str(manager.kernel_name),
             kernel_id=self.kernel_id,
             ports=self._ports,
-            **curve,
+            **curve_keys(manager),
         )
 
     def _connection_info(self, doc: LaunchDoc) -> KernelConnectionInfo:
@@ -218,10 +217,8 @@ class NodeProvisioner(KernelProvisionerBase):
             "transport": "tcp",
             "key": manager.session.key,
             "signature_scheme": manager.session.signature_scheme,
+            **curve_keys(manager),
         }
-        if manager.curve_publickey is not None:
-            info["curve_publickey"] = manager.curve_publickey.decode()
-            info["curve_secretkey"] = manager.curve_secretkey.decode()
         return cast(KernelConnectionInfo, info)
 
     @property

@@ -28,8 +28,9 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
     with network(tmp_path_factory.mktemp("elsewhere"), 4) as made:
         pool = Pool(made)
         pool.serve()
-        for node, name in ((pool.first, "n1"), (pool.second, "n2")):
-            pool.join(node, name, pool.token(), "--PoolAgent.accounts={'ann': 'root'}")
+        accounts, strict = "--PoolAgent.accounts={'ann': 'root'}", "--PoolAgent.require_encryption=True"
+        pool.join(pool.first, "n1", pool.token(), accounts)
+        pool.join(pool.second, "n2", pool.token(), accounts, strict)
         wait_for(lambda: pool.connected() == {"n1", "n2"}, "both nodes to join")
         wait_for(lambda: sum(it["offered"] for it in pool.state()["devices"]) == 2, "both devices")
         with inside(pool.user):
@@ -56,8 +57,8 @@ def server(pool: Pool) -> Iterator[ServerProcess]:
 def started(server: ServerProcess) -> Iterator[Any]:
     sessions: list[str] = []
 
-    def start(path: str = "") -> str:
-        answer = start_session(server, "most", path=path or f"{uuid.uuid4().hex}.ipynb")
+    def start(path: str = "", name: str = "most") -> str:
+        answer = start_session(server, name, path=path or f"{uuid.uuid4().hex}.ipynb")
         assert answer.status == 201, (answer, server.log()[-3000:])
         sessions.append(answer.body["id"])
         return str(answer.body["kernel"]["id"])
@@ -188,6 +189,24 @@ def first_words(server: ServerProcess, kernel_id: str) -> str:
             "1", timeout=30, output_hook=lambda it: said.append(it["content"].get("text", ""))
         )
     return "".join(said)
+
+
+def test_a_kernel_without_encryption_is_warned_of_and_refused_where_a_node_says_so(
+    pool: Pool, server: ServerProcess, started: Any
+) -> None:
+    nodes = {it["id"]: it["hostname"] for it in pool.state()["nodes"]}
+    for device in pool.state()["devices"]:
+        wanted = {"share": 0.25, "device": device["id"]}
+        add_kernelspec(server, f"open-{nodes[device['node_id']]}", encrypted=False, gpupool=wanted)
+    kernel_id = started(name="open-n1")
+    place = connection_of(server, kernel_id)
+    assert (place["ip"], place.get("curve_publickey")) == (pool.first.address, None)
+    assert "runs on node n1, and the network up to there can read" in first_words(server, kernel_id)
+    assert 'its kernelspec does not have "supported_encryption": ["curve"]' in server.log()
+    refused = start_session(server, "open-n2")
+    assert refused.status == 500
+    assert "Node n2 starts no kernels that the network can listen to." in refused.body["message"]
+    wait_for(lambda: len(pool.state()["leases"]) == 1, "the lease of the refused kernel to end")
 
 
 def test_no_secret_of_a_kernel_is_in_a_log_or_an_argument(

@@ -16,8 +16,8 @@ ROOT = Path(jupyter_gpupool.__file__).parents[1]
 PROVISIONER = {"provisioner_name": "gpupool-node-provisioner"}
 
 
-def add_kernelspec(server: ServerProcess, name: str, **fields: Any) -> None:
-    """Give a server a kernelspec whose kernels run with a share."""
+def add_kernelspec(server: ServerProcess, name: str, *, encrypted: bool = True, **fields: Any) -> None:
+    """Give a server a kernelspec whose kernels run with a share, and can speak in secret or not."""
     gpupool = fields.pop("gpupool", {"share": 0.25})
     spec = {
         "argv": ["python", "-m", "ipykernel_launcher", "-f", "{connection_file}"],
@@ -25,7 +25,7 @@ def add_kernelspec(server: ServerProcess, name: str, **fields: Any) -> None:
         "language": "python",
         "env": {"PYTHONPATH": str(ROOT)},
         "metadata": {
-            "supported_encryption": ["curve"],
+            **({"supported_encryption": ["curve"]} if encrypted else {}),
             "kernel_provisioner": PROVISIONER,
             "gpupool": gpupool,
         },
