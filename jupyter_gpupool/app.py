@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from jupyter_gpupool.cli.base import Command
 from jupyter_gpupool.cli.config import ConfigApp
 from jupyter_gpupool.cli.doctor.app import DoctorApp
+from jupyter_gpupool.cli.drain import DrainApp, UndrainApp
 from jupyter_gpupool.cli.joining import CertsApp, TokenApp
 from jupyter_gpupool.cli.journal import JournalApp
 from jupyter_gpupool.cli.kernelspec import KernelspecApp
@@ -40,6 +41,8 @@ class GPUPoolApp(Command):
         "run": (RunApp, "Run a command under what a lease has on this node."),
         "proposals": (ProposalsApp, "Show what would have to move for requests to fit."),
         "why": (WhyApp, "Say why a request waits, and for how long, probably."),
+        "drain": (DrainApp, "Take no new leases on a node, and end those that are there after a grace."),
+        "undrain": (UndrainApp, "Take leases on a node again."),
         "doctor": (DoctorApp, "Find the usual misconfigurations, and say how to mend each."),
         "usage": (UsageApp, "Report device-hours: held, and really used."),
         "journal": (JournalApp, "Back the pool's journal up, and restore it."),

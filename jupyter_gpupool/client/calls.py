@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from urllib.parse import quote, urlencode
 
+from jupyter_gpupool.protocol.administration import DrainRequest
 from jupyter_gpupool.protocol.codec import encode
 from jupyter_gpupool.protocol.documents import (
     ActivityRequest,
@@ -101,6 +102,16 @@ class Call:
         if self.key:
             headers["Idempotency-Key"] = self.key
         return headers
+
+
+def drain(node: str, body: DrainRequest) -> Call:
+    """Take no new leases on a node; for administrators."""
+    return Call(method="POST", path=f"{API_PREFIX}/nodes/{quote(node, safe='')}/drain", body=encode(body))
+
+
+def undrain(node: str) -> Call:
+    """Take leases on a node again; for administrators."""
+    return Call(method="POST", path=f"{API_PREFIX}/nodes/{quote(node, safe='')}/undrain")
 
 
 def get(what: str) -> Call:

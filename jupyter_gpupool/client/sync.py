@@ -21,6 +21,7 @@ from jupyter_gpupool.client.calls import Call, Connection
 from jupyter_gpupool.client.errors import PoolUnreachable, from_answer
 from jupyter_gpupool.core.errors import UnknownLease
 from jupyter_gpupool.protocol import names
+from jupyter_gpupool.protocol.administration import DrainRequest
 from jupyter_gpupool.protocol.codec import decode
 from jupyter_gpupool.protocol.documents import (
     ActivityRequest,
@@ -123,6 +124,25 @@ class PoolClient:
     def proposals(self) -> list[ProposalDoc]:
         """Read what would have to move for requests to fit; for administrators."""
         return self._ask(calls.get("proposals"), list[ProposalDoc])
+
+    def drain(self, node: str, *, message: str = "", grace_seconds: float | None = None) -> NodeDoc:
+        """Take no new leases on a node; for administrators.
+
+        Parameters
+        ----------
+        node : str
+            Its id or name.
+        message : str
+            Why, for those who hold something there.
+        grace_seconds : float, optional
+            After which the leases there are ended; None when they stay.
+        """
+        body = DrainRequest(message=message, grace_seconds=grace_seconds)
+        return self._ask(calls.drain(node, body), NodeDoc)
+
+    def undrain(self, node: str) -> NodeDoc:
+        """Take leases on a node again; for administrators. Twice is harmless."""
+        return self._ask(calls.undrain(node), NodeDoc)
 
     def usage(self) -> list[UsageDoc]:
         """Read what each owner has used."""

@@ -31,9 +31,12 @@ from jupyter_gpupool.cluster.journal_file import (
 )
 from jupyter_gpupool.cluster.journal_rows import (
     DEMAND,
+    DRAIN,
+    FORGET_DRAIN,
     FORGET_SNAPSHOTS,
     JUDGED,
     READ_DEMAND,
+    READ_DRAINS,
     READ_JUDGED,
     READ_SNAPSHOT_KEY,
     READ_SNAPSHOTS,
@@ -48,6 +51,7 @@ from jupyter_gpupool.cluster.journal_rows import (
     standing_row,
 )
 from jupyter_gpupool.cluster.journal_spans import SPANS, SpanBook, UsageTables, span_row
+from jupyter_gpupool.core.drained import Drain
 from jupyter_gpupool.core.effects import WriteDown
 from jupyter_gpupool.core.estimates import HeldBefore, held_before
 from jupyter_gpupool.core.leases import Lease, LeaseState
@@ -372,6 +376,31 @@ class Journal:
             If it cannot be written.
         """
         self._write([(JUDGED, (judged,))])
+
+    def drains(self) -> list[Drain]:
+        """Return which nodes are drained."""
+        rows = self._rows(READ_DRAINS)
+        return [Drain(node_id=it[0], hostname=it[1], message=it[2], until_ms=it[3]) for it in rows]
+
+    def write_drain(self, drain: Drain) -> None:
+        """Write down that a node is drained, in place of what was said of it before.
+
+        Raises
+        ------
+        JournalUnavailable
+            If it cannot be written.
+        """
+        self._write([(DRAIN, (drain.node_id, drain.hostname, drain.message, drain.until_ms))])
+
+    def forget_drain(self, node_id: str) -> None:
+        """Write down that a node is not drained any more.
+
+        Raises
+        ------
+        JournalUnavailable
+            If it cannot be written.
+        """
+        self._write([(FORGET_DRAIN, (node_id,))])
 
     def _write(self, statements: Iterable[tuple[str, Sequence[object]]]) -> None:
         """Carry statements out in one transaction of their own."""

@@ -1,4 +1,4 @@
-"""What the journal keeps beside leases: how owners stand, what was asked for, and whose snapshots there are.
+"""What the journal keeps beside leases: standings, demand, drained nodes, and whose snapshots there are.
 
 Rule of this module: rows to values and back; nothing here opens or commits anything.
 """
@@ -35,6 +35,9 @@ FORGET_SNAPSHOTS = (
     "DELETE FROM snapshots WHERE owner = ? AND store NOT IN "
     "(SELECT store FROM snapshots WHERE owner = ? ORDER BY wall_ms DESC, store LIMIT ?)"
 )
+DRAIN = "INSERT OR REPLACE INTO drains (node_id, hostname, message, until_ms) VALUES (?, ?, ?, ?)"
+FORGET_DRAIN = "DELETE FROM drains WHERE node_id = ?"
+READ_DRAINS = "SELECT node_id, hostname, message, until_ms FROM drains ORDER BY node_id"
 
 #: Separates models: no name of one has it.
 _SEPARATOR = "\x1f"

@@ -128,6 +128,14 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
                     - json_extract(CAST(row AS TEXT), '$.requested_ms') AS begun FROM leases)
             WHERE json_extract(text, '$.used_milli_ms') > 0""",
     ),
+    (
+        """CREATE TABLE drains (
+            node_id TEXT PRIMARY KEY,
+            hostname TEXT NOT NULL,
+            message TEXT NOT NULL,
+            until_ms INTEGER
+        ) WITHOUT ROWID""",
+    ),
 )
 
 #: ``user_version`` of a current file.

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from jupyter_gpupool.core.accounts import Account
 from jupyter_gpupool.core.devices import Device
+from jupyter_gpupool.core.drains import drain_of
 from jupyter_gpupool.core.evictions import Find, Usable
 from jupyter_gpupool.core.fitting import large_enough
 from jupyter_gpupool.core.leases import Lease, LeaseState, Priority, Want
@@ -92,7 +93,9 @@ class Candidates:
         if ready_ms > self._turn.now_ms:
             self._book.wake_by(ready_ms)
             return False
-        return lease.state is LeaseState.ACTIVE and not lease.pending and not self._is_pinned(lease)
+        if lease.state is not LeaseState.ACTIVE or lease.pending or self._is_pinned(lease):
+            return False
+        return drain_of(self._turn.ledger, lease) is None  # that ends it, at a time of its own
 
     def _is_pinned(self, lease: Lease) -> bool:
         """Whether a lease is pinned, and its owner's quota (still) allows that."""

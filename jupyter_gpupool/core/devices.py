@@ -37,6 +37,8 @@ class Withheld(Enum):
 
     #: Its agent is not connected.
     AGENT_AWAY = "agent_away"
+    #: An administrator drains its node.
+    DRAINED = "drained"
     #: A lease on it should have ended, but its limits were not confirmed gone in time.
     QUARANTINED = "quarantined"
     #: Its agent came back with holders whose leases had ended; they are being detached.

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jupyter_gpupool.core.devices import Device
+from jupyter_gpupool.core.drained import Drain
 from jupyter_gpupool.core.leases import EndReason, Holder, Isolation, Want
 
 
@@ -73,6 +74,20 @@ class PinRequested(Event):
 
     lease_id: str
     pinned: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodeDrained(Event):
+    """An administrator wants no new leases on a node (written down before the pool hears of it)."""
+
+    drain: Drain
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodeUndrained(Event):
+    """An administrator wants a node to take leases again."""
+
+    node_id: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

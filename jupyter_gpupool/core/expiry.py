@@ -6,7 +6,7 @@ often as it is due, then nodes.
 
 from __future__ import annotations
 
-from jupyter_gpupool.core import hooks
+from jupyter_gpupool.core import drains, hooks
 from jupyter_gpupool.core.deadlines import hold_ends_ms
 from jupyter_gpupool.core.events import TimePassed
 from jupyter_gpupool.core.fleet import lose_agent
@@ -25,6 +25,7 @@ def next_deadline_ms(ledger: Ledger) -> int | None:
         for node_id in ledger.away():
             soonest = _sooner(soonest, ledger.nodes[node_id].grace_until_ms)
     soonest = _sooner(soonest, hooks.quota_wakes_ms(ledger))
+    soonest = _sooner(soonest, ledger.drains.wake_ms)
     return _sooner(soonest, ledger.activity.wake_ms)
 
 
@@ -45,6 +46,7 @@ def on_time_passed(turn: Turn, event: TimePassed) -> None:
             lose_agent(turn, node_id)
     if hooks.quota_wakes_ms(ledger) is not None:
         turn.changed = True  # a new week may have begun: whoever waits for it is looked at
+    drains.act(turn)
     hooks.reclaim(turn)
 
 

@@ -344,7 +344,7 @@ class Fields:
             By CPU device: what of it is not counted anew, because the holder has it in the other way.
         """
         record = self._ledger.nodes[node_id]
-        up = record.node.connected and not record.fencing
+        up = self._ledger.is_up(record)
         free: list[int] = []
         free_bytes: list[int] = []
         sizes: list[int] = []

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from jupyter_gpupool.core.accounts import Account, too_many
 from jupyter_gpupool.core.deadlines import due_ms
 from jupyter_gpupool.core.devices import Free
+from jupyter_gpupool.core.drains import drain_of
 from jupyter_gpupool.core.errors import InvariantBroken
 from jupyter_gpupool.core.leases import HOLDING, OCCUPYING, Lease, LeaseState
 from jupyter_gpupool.core.ledger import Ledger
@@ -39,6 +40,7 @@ def check_ledger(ledger: Ledger, queue: Queue, now_ms: int) -> None:
     _check_holders(ledger)
     _check_deadlines(ledger)
     _check_standings(ledger)
+    _check_drains(ledger)
     if ledger.accepting:
         broken = queue.contradiction(now_ms)
         _require(not broken, broken)
@@ -170,6 +172,17 @@ def _sums(leases: Iterable[Lease]) -> dict[str, Free]:
             compute[held.device_id] += max(it.compute_milli for it in sizes)
             memory[held.device_id] += max(it.memory_bytes for it in sizes)
     return {it: Free(compute_milli=compute[it], memory_bytes=memory[it]) for it in compute}
+
+
+def _check_drains(ledger: Ledger) -> None:
+    """Check that nothing goes on where everything was ended, and that who holds something was told."""
+    for node_id in ledger.drains.passed:
+        there = ledger.touching(node_id) if node_id in ledger.nodes else []
+        on = [it.id for it in there if it.state is not LeaseState.ENDING]
+        _require(not on, f"{on} go on on node {node_id}, which was drained")
+    for lease in ledger.leases.values():
+        if lease.state is LeaseState.ACTIVE and (drain := drain_of(ledger, lease)) is not None:
+            _require(lease.notice_ms == drain.until_ms, f"{lease.id} was not told that its node is drained")
 
 
 def _check_indexes(ledger: Ledger) -> None:

@@ -86,6 +86,8 @@ class LeaseEvent(Enum):
     NOTICE_WITHDRAWN = "notice_withdrawn"
     #: It was taken back.
     RECLAIMED = "reclaimed"
+    #: It was on a node that is drained for longer than its owner was given.
+    DRAINED = "drained"
     #: Its owner pinned it, or unpinned it.
     PINNED = "pinned"
 
@@ -107,6 +109,7 @@ class EndReason(Enum):
     AGENT_LOST = "agent_lost"  #: the node's agent was away for too long
     ADMIN_ENDED = "admin_ended"  #: an administrator ended it
     RECLAIMED = "reclaimed"  #: it was taken back for somebody who is entitled
+    DRAINED = "drained"  #: an administrator drained its node
 
 
 class Priority(Enum):
@@ -407,6 +410,7 @@ LEASE_TRANSITIONS: dict[LeaseState, dict[LeaseEvent, LeaseState]] = {
         _E.RELEASED: _S.ENDING,
         _E.ATTACH_EXPIRED: _S.ENDING,
         _E.HOLD_EXPIRED: _S.ENDING,
+        _E.DRAINED: _S.ENDING,
         _E.AGENT_LOST: _S.ENDED,
     },
     _S.ACTIVE: {
@@ -420,6 +424,7 @@ LEASE_TRANSITIONS: dict[LeaseState, dict[LeaseEvent, LeaseState]] = {
         _E.NOTICED: _S.ACTIVE,
         _E.NOTICE_WITHDRAWN: _S.ACTIVE,
         _E.RECLAIMED: _S.ENDING,
+        _E.DRAINED: _S.ENDING,
         _E.PINNED: _S.ACTIVE,
         _E.AGENT_LOST: _S.ENDED,
     },

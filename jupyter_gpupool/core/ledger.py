@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 from jupyter_gpupool.core.accounts import Account
 from jupyter_gpupool.core.deadlines import DeadlineHeap, due_ms
 from jupyter_gpupool.core.devices import Device, DeviceKind, Health, Withheld
+from jupyter_gpupool.core.drained import Drain, Drains
 from jupyter_gpupool.core.estimates import History
 from jupyter_gpupool.core.hooks import NoStandings, StandingsBook, activity_book
 from jupyter_gpupool.core.leases import HOLDING, OCCUPYING, Lease, LeaseState, Share
@@ -75,6 +76,8 @@ class Ledger:
         The requests that wait.
     parts : Parts
         Which processes have joined leases on other nodes than their holders'.
+    drains : Drains
+        Which nodes take no new leases because an administrator wants that.
     """
 
     def __init__(self, standings: StandingsBook | None = None) -> None:
@@ -91,6 +94,7 @@ class Ledger:
         self.hostnames: dict[str, str] = {}
         self.waitlist = Waiting()
         self.parts = Parts()
+        self.drains = Drains()
         self._watchers: list[Watcher] = []
         #: Nodes whose leases end unless their agents are back, and those that have not joined.
         self._away: dict[str, None] = {}
@@ -261,12 +265,15 @@ class Ledger:
             account = self.accounts[device_id] = Account(device_id)
         return account
 
-    def host_of(self, node_id: str) -> Account | None:
+    def host_of(self, node_id: str, *, ever: bool = False) -> Account | None:
         """Return the account of a node's CPU device, of which leases take what they ask for beside shares.
 
-        None where the agent reports none, it is another pool's, or it has failed.
+        None where the agent reports none, it is another pool's, or it has failed; and, but for who asks what
+        there ever is, where the node is drained.
         """
         record = self.nodes.get(node_id)
+        if not ever and self.drains.of(node_id) is not None:
+            return None
         for device_id in record.devices if record is not None else ():
             account = self.accounts.get(device_id)
             device = account.device if account is not None else None
@@ -290,11 +297,18 @@ class Ledger:
             return Withheld.AGENT_AWAY
         if device.taken_by:
             return Withheld.TAKEN
+        if self.drains.of(device.node_id) is not None:
+            return Withheld.DRAINED
         if device.health is Health.FAILED:
             return Withheld.FAILED
         if account.overdue:
             return Withheld.QUARANTINED
         return Withheld.FENCING if record.fencing else None
+
+    def is_up(self, record: NodeRecord) -> bool:
+        """Whether a node takes leases, as far as it is about the node and not about its devices."""
+        drained = self.drains.of(record.node.id) is not None
+        return record.node.connected and not record.fencing and not drained
 
     def connected(self, node_id: str) -> bool:
         """Whether the agent of a node is connected."""
@@ -417,6 +431,18 @@ class Ledger:
         for node_id in nodes:
             self.fence(node_id, self.nodes[node_id].fencing - {process})
         return bool(nodes)
+
+    def drain(self, drain: Drain) -> None:
+        """Take no new leases on a node."""
+        self.drains.put(drain)
+        if drain.node_id in self.nodes:
+            self._node_changed(drain.node_id)
+
+    def undrain(self, node_id: str) -> None:
+        """Take leases on a node again."""
+        self.drains.remove(node_id)
+        if node_id in self.nodes:
+            self._node_changed(node_id)
 
     def give_up(self, node_id: str) -> None:
         """Stop expecting the agent of a node soon; forget a node that never joined."""

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from jupyter_gpupool.core import drains, expiry, fleet, hooks, reclaim, reports, requests, resize
 from jupyter_gpupool.core import events as ev
-from jupyter_gpupool.core import expiry, fleet, hooks, reclaim, reports, requests, resize
 from jupyter_gpupool.core.config import PoolConfig
 from jupyter_gpupool.core.devices import Device, Free, Withheld
+from jupyter_gpupool.core.drained import Drain, Drains
 from jupyter_gpupool.core.effects import Effect
 from jupyter_gpupool.core.estimates import Accuracy, HeldBefore
 from jupyter_gpupool.core.explain import Explainer
@@ -49,6 +50,8 @@ _HANDLERS: dict[type[ev.Event], Callable[[Turn, Any], None]] = {
     ev.ResizeRequested: resize.on_resize_requested,
     ev.PinRequested: reclaim.on_pin_requested,
     ev.ActivitySeen: reclaim.on_activity_seen,
+    ev.NodeDrained: drains.on_node_drained,
+    ev.NodeUndrained: drains.on_node_undrained,
     ev.WaiterLost: reports.on_waiter_lost,
     ev.HolderAttached: reports.on_holder_attached,
     ev.AttachRefused: reports.on_attach_refused,
@@ -83,6 +86,8 @@ class Pool:
         For how long leases were held that have ended, the latest last, from the journal.
     judged : str
         Whether the latest estimates were right, from the journal (`Pool.judged`).
+    drained : iterable of Drain
+        Nodes that take no new leases, from the journal.
     now_ms : int
         Pool time.
     """
@@ -96,11 +101,13 @@ class Pool:
         demand: Iterable[tuple[Shape, int]] = (),
         holds: Iterable[HeldBefore] = (),
         judged: str = "",
+        drained: Iterable[Drain] = (),
         now_ms: int = 0,
     ) -> None:
         self._config = config
         self._ledger = Ledger(hooks.standings_book(config, usage))
         self._ledger.reservations = Reservations(config.reservations, config.quotas)
+        self._ledger.drains = Drains(drained)
         for hold in holds:
             self._ledger.history.learn(hold)
         self._ledger.history.recall(judged)
@@ -141,6 +148,7 @@ class Pool:
             leases=leases,
             usage=self._ledger.standings.rows(),
             demand=self.demand_rows(),
+            drained=self._ledger.drains.all(),
             now_ms=max(now_ms, self._now_ms),
         )
         pool._ledger.adopt_nodes(self._ledger)
@@ -177,6 +185,7 @@ class Pool:
         self._now_ms = now_ms
         if turn.changed:
             grant_what_fits(turn)
+            drains.act(turn)
             hooks.reclaim(turn)
             self._revision += 1
         return turn.effects
@@ -207,6 +216,19 @@ class Pool:
     def nodes(self) -> Mapping[str, Node]:
         """Nodes by id."""
         return {node_id: record.node for node_id, record in self._ledger.nodes.items()}
+
+    def drain(self, node_id: str) -> Drain | None:
+        """Return what an administrator said of a node that takes no new leases; None when it does."""
+        return self._ledger.drains.of(node_id)
+
+    @property
+    def drains(self) -> list[Drain]:
+        """What administrators said of nodes that take no new leases."""
+        return self._ledger.drains.all()
+
+    def leases_of(self, node_id: str) -> list[Lease]:
+        """List the leases that have something on a node."""
+        return self._ledger.touching(node_id) if node_id in self._ledger.nodes else []
 
     def device(self, device_id: str) -> Device | None:
         """Find a device; None when no agent has reported one of that id."""

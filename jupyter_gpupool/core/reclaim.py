@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from jupyter_gpupool.core import hooks
 from jupyter_gpupool.core.candidates import Candidates
+from jupyter_gpupool.core.drains import drain_of
 from jupyter_gpupool.core.entitlement import Entitlement, Ground
 from jupyter_gpupool.core.events import ActivitySeen, PinRequested
 from jupyter_gpupool.core.evictions import Shelf, plan, plan_gang
@@ -115,8 +116,9 @@ class _Look:
             decisions += self._for_requests()
         needed = {it.lease.id for one in decisions for it in one.plan.victims}
         for lease_id in list(self._book.noticed):
-            if lease_id not in needed:
-                _withdraw(self._turn, self._turn.ledger.leases[lease_id])
+            lease = self._turn.ledger.leases[lease_id]
+            if lease_id not in needed and drain_of(self._turn.ledger, lease) is None:
+                _withdraw(self._turn, lease)
         for one in decisions:
             self._carry_out(one)
 

@@ -224,7 +224,7 @@ def _check_ever_fits(turn: Turn, want: Want) -> None:
 def _check_host_ever_fits(turn: Turn, want: Want, devices: list[Device]) -> None:
     """Refuse more cores or main memory than any node with such devices has."""
     ask = ask_of(want, devices=1 if want.spread else None)
-    hosts = [turn.ledger.host_of(it) for it in dict.fromkeys(it.node_id for it in devices)]
+    hosts = [turn.ledger.host_of(it, ever=True) for it in dict.fromkeys(it.node_id for it in devices)]
     known = [it.device for it in hosts if it is not None and it.device is not None]
     if not known:
         raise NeverFits(

@@ -124,12 +124,15 @@ def describe_withheld(ledger: Ledger, account: Account) -> str:
     if why is Withheld.QUARANTINED:
         gone = ", ".join(account.overdue)
         return f"{name} is quarantined: its agent has not confirmed the end of lease {gone}"
-    return f"{name} is not offered: {_WITHHELD[why]}"
+    drain = ledger.drains.of(device.node_id) if why is Withheld.DRAINED and device is not None else None
+    reason = because(drain.message) if drain is not None else ""
+    return f"{name} is not offered: {_WITHHELD[why]}{reason}"
 
 
 #: Why a device is not offered, where that is all there is to say.
 _WITHHELD = {
     Withheld.AGENT_AWAY: "its agent is not connected",
+    Withheld.DRAINED: "its node is being drained",
     Withheld.FENCING: "what is left of ended leases on its node is being detached",
 }
 

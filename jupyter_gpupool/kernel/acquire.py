@@ -48,6 +48,7 @@ _ENDINGS = {
     EndReason.AGENT_LOST: "ended, because its node was lost",
     EndReason.KERNEL_SHUTDOWN: "ended, because its kernel was shut down",
     EndReason.ADMIN_ENDED: "was ended by an administrator",
+    EndReason.DRAINED: "ended, because an administrator drained its node",
 }
 
 

@@ -14,6 +14,15 @@ class EndRequest(msgspec.Struct, kw_only=True):
     message: str = ""
 
 
+class DrainRequest(msgspec.Struct, kw_only=True):
+    """Body of ``POST /nodes/{name}/drain``."""
+
+    #: Why, for people.
+    message: str = ""
+    #: After how many seconds the leases there are ended; None when they stay for as long as they like.
+    grace_seconds: float | None = None
+
+
 class AuditDoc(msgspec.Struct, kw_only=True, frozen=True):
     """Something that an administrator did."""
 
@@ -21,11 +30,11 @@ class AuditDoc(msgspec.Struct, kw_only=True, frozen=True):
     wall_ms: int
     #: The administrator.
     who: str
-    #: What was done, such as ``end``.
+    #: What was done, such as ``end`` or ``drain``.
     action: str
-    #: To what: the id of a lease.
+    #: To what: the id of a lease, or a node.
     subject: str
-    #: Whose it was.
+    #: Whose it was; empty for what is nobody's.
     owner: str
     #: What the administrator had to say.
     detail: str = ""

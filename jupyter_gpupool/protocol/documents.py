@@ -8,6 +8,8 @@ values.
 
 from __future__ import annotations
 
+from enum import Enum
+
 import msgspec
 
 from jupyter_gpupool.core.causes import Cause
@@ -210,6 +212,19 @@ class DeviceDoc(msgspec.Struct, kw_only=True):
     missing: dict[str, str] = {}
 
 
+class NodeState(Enum):
+    """What a node is good for."""
+
+    #: It takes leases.
+    READY = "ready"
+    #: Its agent is not connected.
+    AWAY = "away"
+    #: It takes no new leases, and there are still some.
+    DRAINING = "draining"
+    #: It takes no new leases, and there are none.
+    DRAINED = "drained"
+
+
 class NodeDoc(msgspec.Struct, kw_only=True):
     """A node as clients see it."""
 
@@ -218,6 +233,11 @@ class NodeDoc(msgspec.Struct, kw_only=True):
     connected: bool
     #: Version of its agent; empty while that is not connected.
     version: str = ""
+    state: NodeState = NodeState.READY
+    #: Why an administrator drains it; may be empty.
+    drain_message: str = ""
+    #: After how many seconds the leases on it are ended; None when they are not.
+    drain_seconds: float | None = None
 
 
 class QueueEntryDoc(msgspec.Struct, kw_only=True):

@@ -233,6 +233,7 @@ POOL: dict[str, Metric] = {
         _asked("journal_commit_seconds", "s", "duration of one transaction", (), Kind.HISTOGRAM),
         _asked("wait_seconds", "s", "how long requests waited that were granted", (), Kind.HISTOGRAM),
         _asked("nodes", "", "nodes, by whether their agent is connected", ("connected",)),
+        _asked("nodes_drained", "", "nodes that take no new leases, as administrators want it", ()),
         _asked("transitions", "", "transitions written down", (), Kind.COUNTER),
         _asked("http_requests", "", "answers", ("method", "status"), Kind.COUNTER),
     )

@@ -63,6 +63,8 @@ ROUTES: dict[str, Methods] = {
     f"{API_PREFIX}/pool": {"GET": pool.get_pool},
     f"{API_PREFIX}/devices": {"GET": pool.get_devices},
     f"{API_PREFIX}/nodes": {"GET": pool.get_nodes},
+    f"{API_PREFIX}/nodes/{{name}}/drain": {"POST": admin.drain_node},
+    f"{API_PREFIX}/nodes/{{name}}/undrain": {"POST": admin.undrain_node},
     f"{API_PREFIX}/queue": {"GET": pool.get_queue},
     f"{API_PREFIX}/proposals": {"GET": pool.get_proposals},
     f"{API_PREFIX}/usage": {"GET": pool.get_usage},
@@ -82,6 +84,8 @@ SCOPES = {
     f"{API_PREFIX}/audit": Scope.ADMIN,
     f"{API_PREFIX}/proposals": Scope.ADMIN,
     f"{API_PREFIX}/leases/{{lease_id}}/end": Scope.ADMIN,
+    f"{API_PREFIX}/nodes/{{name}}/drain": Scope.ADMIN,
+    f"{API_PREFIX}/nodes/{{name}}/undrain": Scope.ADMIN,
     f"{API_PREFIX}/snapshots/key": Scope.LEASE,
 }
 #: What is known of a token for a moment is enough for these, though they change something.
@@ -97,6 +101,7 @@ _LEASE_PATH = re.compile(
     rf"({API_PREFIX}/leases/)([^/]{{1,200}})((?:/(?:why|quiesce|activity|join|pin|unpin|end|processes))?)"
 )
 _PROCESS_PATH = re.compile(rf"({API_PREFIX}/leases/)([^/]{{1,200}})/processes/([^/]{{1,200}})")
+_NODE_PATH = re.compile(rf"({API_PREFIX}/nodes/)([^/]{{1,200}})(/drain|/undrain)")
 _PORT = re.compile(r":\d{1,5}$")
 
 
@@ -180,6 +185,8 @@ def _find(path: str) -> tuple[str, tuple[str, ...]]:
         return path, ()
     if process := _PROCESS_PATH.fullmatch(path):
         return f"{process[1]}{{lease_id}}/processes/{{process_id}}", (process[2], process[3])
+    if node := _NODE_PATH.fullmatch(path):
+        return f"{node[1]}{{name}}{node[3]}", (node[2],)
     match = _LEASE_PATH.fullmatch(path)
     if match is None:
         raise NotFound("There is nothing here.", hint="The paths are listed in openapi.yaml.")

@@ -74,7 +74,8 @@ class AuditLog:
                     hint="Make room on the disk of the pool service.",
                 ) from error
             self._recent.append(doc)
-        _log.warning("%s: %s %s of %s: %s", who, action, subject, owner, detail)
+        whose = f" of {owner}" if owner else ""
+        _log.warning("%s: %s %s%s: %s", who, action, subject, whose, detail)
 
     def _append(self, line: bytes) -> None:
         handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)

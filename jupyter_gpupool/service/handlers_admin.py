@@ -1,6 +1,6 @@
 """What administrators do, over HTTP.
 
-Rule of this module: whatever is done to somebody else's lease is in the audit log before it is done.
+Rule of this module: whatever is done to others' leases or to a node is in the audit log before it is done.
 """
 
 from __future__ import annotations
@@ -17,6 +17,16 @@ async def end_lease(request: Request, lease_id: str) -> Answer:
     message = validate.message(decode(request.body, EndRequest).message)
     doc = await request.context.desk.end(request.who, lease_id, message)
     return json_answer(doc, 200 if doc.state is LeaseState.ENDED else 202)
+
+
+async def drain_node(request: Request, name: str) -> Answer:
+    """Take no new leases on a node."""
+    return json_answer(await request.context.maintenance.drain(request.who, name, request.body))
+
+
+async def undrain_node(request: Request, name: str) -> Answer:
+    """Take leases on a node again."""
+    return json_answer(await request.context.maintenance.undrain(request.who, name))
 
 
 async def get_audit(request: Request) -> Answer:

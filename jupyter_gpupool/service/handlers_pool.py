@@ -112,6 +112,7 @@ async def get_metrics(request: Request) -> Answer:
         compute=[(it.kind.value, pool.free(it.id).compute_milli, 1000) for it in devices],
         writable=host.failure is None,
         connected=[node.connected for node in pool.nodes.values()],
+        drained=len(pool.drains),
         measured=request.context.measured.text(request.who),
     )
     return Answer(body, kind=metrics.content_type.encode())

@@ -17,6 +17,7 @@ from dataclasses import replace
 from jupyter_gpupool.cluster.journal import IdempotencyRow, JournalUnavailable
 from jupyter_gpupool.cluster.journal_rows import owners_changed
 from jupyter_gpupool.core.config import PoolConfig
+from jupyter_gpupool.core.drained import Drain
 from jupyter_gpupool.core.effects import WriteDown
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.core.estimates import HeldBefore
@@ -63,6 +64,8 @@ class PoolHost:
     usage, demand, holds, judged
         What the journal says that owners have used, that was asked for, for how long leases were held, and
         whether estimates were right.
+    drained : sequence of Drain
+        The nodes that the journal says are drained.
     journal : JournalThread
         Where transitions are written down.
     clock : PoolClock
@@ -84,6 +87,7 @@ class PoolHost:
         demand: Sequence[tuple[Shape, int]] = (),
         holds: Sequence[HeldBefore] = (),
         judged: str = "",
+        drained: Sequence[Drain] = (),
         journal: JournalThread,
         clock: PoolClock,
         book: NodeBook,
@@ -106,6 +110,7 @@ class PoolHost:
             demand=demand,
             holds=holds,
             judged=judged,
+            drained=drained,
             now_ms=clock.now_ms(),
         )
         now = clock.read()

@@ -39,6 +39,7 @@ from jupyter_gpupool.service.ids import request_ids
 from jupyter_gpupool.service.inbox import Inbox
 from jupyter_gpupool.service.journaling import JournalThread
 from jupyter_gpupool.service.lease_views import LeaseViews
+from jupyter_gpupool.service.maintenance import Maintenance
 from jupyter_gpupool.service.measured import Measured
 from jupyter_gpupool.service.metrics import Metrics
 from jupyter_gpupool.service.nodes import NodeBook
@@ -113,6 +114,7 @@ class _Service:
             demand=journal.demand(),
             holds=journal.recent_holds(),
             judged=journal.judged(),
+            drained=journal.drains(),
             journal=self.journal,
             clock=self.clock,
             book=self.book,
@@ -211,6 +213,9 @@ class _Service:
             measured=self.measured,
             activity=self.activity,
             audit=self.audit,
+            maintenance=Maintenance(
+                host=self.host, journal=self.journal, views=self.views, audit=self.audit, clock=self.clock
+            ),
             throttle=Throttle(
                 requests_per_second=settings.requests_per_second, streams=settings.owner_streams
             ),

@@ -38,6 +38,7 @@ class Metrics:
         self._compute = self._gauge("compute_devices")
         self._up = self._gauge("journal_writable")
         self._nodes = self._gauge("nodes")
+        self._drained = self._gauge("nodes_drained")
         self._commits = self._histogram("journal_commit_seconds", _SECONDS)
         self._waits = self._histogram("wait_seconds", _WAITS)
         self._transitions = self._counter("transitions")
@@ -79,6 +80,7 @@ class Metrics:
         compute: Iterable[tuple[str, int, int]],
         writable: bool,
         connected: Iterable[bool] = (),
+        drained: int = 0,
         measured: bytes = b"",
     ) -> bytes:
         """Set the gauges and write everything in the text format.
@@ -95,6 +97,8 @@ class Metrics:
             Whether the journal can be written.
         connected : iterable of bool
             Of each node, whether its agent is connected.
+        drained : int
+            How many nodes are drained.
         measured : bytes
             Series of devices and leases, see `Measured.text`.
         """
@@ -111,6 +115,7 @@ class Metrics:
         up = list(connected)
         self._nodes.labels("true").set(up.count(True))
         self._nodes.labels("false").set(up.count(False))
+        self._drained.set(drained)
         self._compute.clear()
         for kind, free, total in compute:
             self._compute.labels(kind, "free").inc(free / 1000)

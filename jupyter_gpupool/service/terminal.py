@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 from jupyter_gpupool.core.shares import format_compute, format_duration, format_memory
 from jupyter_gpupool.core.wording import because, describe_part
 from jupyter_gpupool.kernel.words import spread
-from jupyter_gpupool.protocol.documents import DeviceDoc, LeaseDoc, PoolDoc, ProposalDoc, WhyDoc
+from jupyter_gpupool.protocol.documents import (
+    DeviceDoc,
+    LeaseDoc,
+    NodeDoc,
+    NodeState,
+    PoolDoc,
+    ProposalDoc,
+    WhyDoc,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,7 +31,8 @@ def print_pool(pool: PoolDoc, url: str, console: Console) -> None:
     mode = f"{pool.me}'s own pool" if pool.embedded else "pool service"
     console.print(f"[bold]{mode}[/bold] at {url}, version {pool.version}", highlight=False)
     notices = [f"{lease.id}: {notice}" for lease in pool.leases for notice in lease.notices]
-    for sentence in (*pool.warnings, *notices):
+    drained = [node_sentence(it) for it in pool.nodes if it.state in (NodeState.DRAINING, NodeState.DRAINED)]
+    for sentence in (*pool.warnings, *drained, *notices):
         console.print(f"! {sentence}", style="bold", highlight=False, markup=False)
     console.print(_devices(pool))
     if pool.leases:
@@ -46,6 +55,21 @@ def print_why(why: WhyDoc, console: Console) -> None:
             held = format_duration(it.held_seconds)
             table.add_row(*_plain(lease, share, devices, held, spread(it.ends)))
         console.print(table)
+
+
+def node_sentence(node: NodeDoc) -> str:
+    """Say what a node is good for."""
+    if node.state is NodeState.READY:
+        return f"{node.hostname} takes leases."
+    if node.state is NodeState.AWAY:
+        return f"{node.hostname} takes leases when its agent is connected again."
+    why = because(node.drain_message)
+    if node.state is NodeState.DRAINED:
+        return f"{node.hostname} is drained{why}. It takes no new leases, and has none."
+    left = "they may stay"
+    if node.drain_seconds is not None:
+        left = f"they end in {format_duration(node.drain_seconds)}" if node.drain_seconds else "they end now"
+    return f"{node.hostname} is being drained{why}. It takes no new leases; of those that are there, {left}."
 
 
 def _table(title: str, *columns: str) -> Table:

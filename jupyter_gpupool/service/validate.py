@@ -11,6 +11,7 @@ import math
 from jupyter_gpupool.core.errors import InvalidValue
 from jupyter_gpupool.core.leases import EndReason
 from jupyter_gpupool.core.shares import MOST_DEVICES
+from jupyter_gpupool.protocol.administration import DrainRequest
 from jupyter_gpupool.protocol.documents import (
     ActivityRequest,
     JoinRequest,
@@ -112,6 +113,13 @@ def activity_request(told: ActivityRequest) -> ActivityRequest:
     """Check what a holder says that it does."""
     _duration("idle_seconds", told.idle_seconds, least=0.0)
     return told
+
+
+def drain_request(wanted: DrainRequest) -> DrainRequest:
+    """Check the body of a drain."""
+    wanted.message = message(wanted.message)
+    _duration("grace_seconds", wanted.grace_seconds, least=0.0)
+    return wanted
 
 
 def idempotency_key(key: str | None) -> None:

@@ -9,11 +9,13 @@ from pathlib import Path
 
 from jupyter_gpupool._version import version
 from jupyter_gpupool.core.devices import Device
+from jupyter_gpupool.core.nodes import Node
 from jupyter_gpupool.core.queue import QueueEntry
 from jupyter_gpupool.protocol.documents import (
     DeviceDoc,
     LeaseDoc,
     NodeDoc,
+    NodeState,
     PoolDoc,
     ProposalDoc,
     QueueEntryDoc,
@@ -85,17 +87,31 @@ class Views:
 
     def nodes(self) -> list[NodeDoc]:
         """Show all nodes."""
-        found = sorted(self._host.pool.nodes.values(), key=lambda node: (node.hostname, node.id))
-        entries = self._book.nodes
-        return [
-            NodeDoc(
-                id=node.id,
-                hostname=node.hostname,
-                connected=node.connected,
-                version=entries[node.id].version if node.id in entries else "",
-            )
-            for node in found
-        ]
+        pool = self._host.pool
+        known = dict(pool.nodes)
+        for (
+            drain
+        ) in pool.drains:  # one that has not joined is shown all the same: somebody means to undrain it
+            name = drain.hostname or drain.node_id
+            known.setdefault(drain.node_id, Node(id=drain.node_id, hostname=name, connected=False))
+        return [self._node(it) for it in sorted(known.values(), key=lambda node: (node.hostname, node.id))]
+
+    def _node(self, node: Node) -> NodeDoc:
+        drain, entry = self._host.pool.drain(node.id), self._book.nodes.get(node.id)
+        doc = NodeDoc(
+            id=node.id,
+            hostname=node.hostname,
+            connected=node.connected,
+            version=entry.version if entry is not None else "",
+            state=NodeState.READY if node.connected else NodeState.AWAY,
+        )
+        if drain is not None:
+            left = self._host.pool.leases_of(node.id)
+            doc.state = NodeState.DRAINING if left else NodeState.DRAINED
+            doc.drain_message = drain.message
+            if drain.until_ms is not None:
+                doc.drain_seconds = seconds(max(0, drain.until_ms - self._clock.now_ms()))
+        return doc
 
     def devices(self, who: Principal) -> list[DeviceDoc]:
         """Show all devices, by node and name."""

@@ -21,6 +21,7 @@ from jupyter_gpupool.service.clock import PoolClock
 from jupyter_gpupool.service.desk import Desk
 from jupyter_gpupool.service.errors import TooLarge, TooSlow
 from jupyter_gpupool.service.host import PoolHost
+from jupyter_gpupool.service.maintenance import Maintenance
 from jupyter_gpupool.service.measured import Measured
 from jupyter_gpupool.service.metrics import Metrics
 from jupyter_gpupool.service.processes import Processes
@@ -75,6 +76,7 @@ class Context:
     activity: Activity
     throttle: Throttle
     audit: AuditLog
+    maintenance: Maintenance
     clock: PoolClock
     #: Names that requests may have in their Host header.
     hosts: frozenset[str]

@@ -23,4 +23,5 @@ ENDED = {
     EndReason.AGENT_LOST: "Ended: the agent of its node was away for too long.",
     EndReason.ADMIN_ENDED: "Ended by an administrator.",
     EndReason.RECLAIMED: "Taken back.",
+    EndReason.DRAINED: "Ended: an administrator drained its node.",
 }

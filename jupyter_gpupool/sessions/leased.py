@@ -64,7 +64,7 @@ class End(Enum):
 _ANOTHER = frozenset(
     {
         *(EndReason.RECLAIMED, EndReason.AGENT_LOST, EndReason.HOLDER_EXITED),
-        *(EndReason.ATTACH_EXPIRED, EndReason.ABANDONED),
+        *(EndReason.ATTACH_EXPIRED, EndReason.ABANDONED, EndReason.DRAINED),
     }
 )
 

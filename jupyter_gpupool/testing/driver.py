@@ -11,6 +11,7 @@ from typing import TypedDict, TypeVar
 from jupyter_gpupool.core import events as ev
 from jupyter_gpupool.core.config import PoolConfig
 from jupyter_gpupool.core.devices import Device
+from jupyter_gpupool.core.drained import Drain
 from jupyter_gpupool.core.effects import Effect, WriteDown
 from jupyter_gpupool.core.errors import InvariantBroken
 from jupyter_gpupool.core.leases import EndReason, Holder, Lease, LeaseState, Want
@@ -58,6 +59,8 @@ class PoolDriver:
         Pool time of the next event.
     effects : list of Effect
         What the last event led to.
+    drained : dict of str to Drain
+        What was written down of nodes that are drained.
     """
 
     def __init__(self, devices: Sequence[Device] = (), *, config: PoolConfig | None = None) -> None:
@@ -66,6 +69,7 @@ class PoolDriver:
         self.journal = MemoryJournal()
         self.now_ms = 0
         self.effects: list[Effect] = []
+        self.drained: dict[str, Drain] = {}
         self._count = 0
         self._devices: dict[str, tuple[Device, ...]] = {}
         for device in devices:
@@ -108,7 +112,24 @@ class PoolDriver:
     def restart(self, *, down_ms: int = 0) -> None:
         """End the pool as by a kill, and make it anew from what was written down."""
         self.now_ms += down_ms
-        self.pool = Pool(self.config, leases=self.journal.live_leases(), now_ms=self.now_ms)
+        self.pool = Pool(
+            self.config,
+            leases=self.journal.live_leases(),
+            drained=self.drained.values(),
+            now_ms=self.now_ms,
+        )
+
+    # --- administrators -------------------------------------------------------------------------
+
+    def drain(self, node_id: str = "node-1", message: str = "", *, until_ms: int | None = None) -> None:
+        """Take no new leases on a node; with ``until_ms`` (pool time), end those that are there then."""
+        drain = self.drained[node_id] = Drain(node_id=node_id, message=message, until_ms=until_ms)
+        self.handle(ev.NodeDrained(drain=drain, **self.when))
+
+    def undrain(self, node_id: str = "node-1") -> None:
+        """Take leases on a node again."""
+        self.drained.pop(node_id, None)
+        self.handle(ev.NodeUndrained(node_id=node_id, **self.when))
 
     # --- owners ---------------------------------------------------------------------------------
 

@@ -9,6 +9,9 @@ export type DeviceKind = 'cpu' | 'cuda';
 /** What the agent's indicators say about a device. */
 export type Health = 'healthy' | 'degraded' | 'failed';
 
+/** What a node is good for. */
+export type NodeState = 'ready' | 'away' | 'draining' | 'drained';
+
 /** Where a lease is in its life. */
 export type LeaseState = 'queued' | 'attaching' | 'active' | 'ending' | 'ended';
 
@@ -155,6 +158,9 @@ export interface INode {
   readonly id: string;
   readonly hostname: string;
   readonly connected: boolean;
+  readonly state: NodeState;
+  readonly drain_message: string;
+  readonly drain_seconds: number | null;
 }
 
 /** One request that waits. */

@@ -53,6 +53,28 @@ test('a reading that cannot be had is a dash with its reason, never 0', () => {
   assert.doesNotMatch(html, />0 W</);
 });
 
+test('a machine that is drained says so, why, and when leases on it end', () => {
+  const node = changes => ({
+    id: 'n1',
+    hostname: 'gpu-1',
+    connected: true,
+    state: 'ready',
+    drain_message: '',
+    drain_seconds: null,
+    ...changes
+  });
+  const nodes = drained => [node({}), node({ id: 'n2', hostname: 'gpu-2', ...drained })];
+  const show = drained => shown([device()], [], { nodes: nodes(drained) });
+  assert.doesNotMatch(show({}), /drain/);
+  const draining = show({ state: 'draining', drain_message: 'New driver.', drain_seconds: 1800 });
+  assert.match(
+    draining,
+    /title="New driver\. An administrator[^"]*Leases on it end in 30 min\.">draining</
+  );
+  assert.match(show({ state: 'drained' }), /title="An administrator[^"]*leases\.">drained</);
+  assert.match(show({ state: 'away', connected: false }), />away</);
+});
+
 test('a device that is not healthy says why, once', () => {
   const degraded = shown([device({ health: 'degraded', health_reason: 'It is hot.' })]);
   assert.match(degraded, /jp-mod-warn" title="It is hot\.">degraded/);
@@ -199,7 +221,7 @@ test('many devices keep their marks: emulated, failing, on which node', () => {
   const html = shown(many, [], { nodes });
   assert.match(html, /1 device is emulated/);
   assert.match(html, /aria-label="It fell off the bus\."/);
-  assert.match(html, /host-b \(away\)/);
+  assert.match(html, /host-b<span[^>]*>away</);
 });
 
 test('a request that waits shows its place, reason and estimate; others’ show none of it', () => {

@@ -32,6 +32,7 @@ ROUTES = [
     if method in METHODS and path not in PUBLIC
 ]
 WITH_LEASE = [(method, path) for method, path in ROUTES if "{lease_id}" in path]
+WITH_NODE = [(method, path) for method, path in ROUTES if "{name}" in path]
 ANN, BOB, BOSS = "token-of-ann", "token-of-bob", "token-of-the-boss"
 STREAMS = 3
 SECRET = "anns-private-notebook"
@@ -44,6 +45,7 @@ class World:
     pool: PoolProcess
     hub: StandInHub
     lease: str = ""
+    node: str = ""
     kernel: str = field(default="")
 
     def stream_is_free(self, token: str) -> bool:
@@ -54,6 +56,7 @@ class World:
 
     def ask(self, method: str, path: str, token: str, **headers: str) -> Answer:
         where = path.replace("{lease_id}", self.lease).replace("{process_id}", "p1")
+        where = where.replace("{name}", self.node)
         body = None if method in ("GET", "DELETE") else {}
         if path.endswith("/leases/quiesce") or (method, path) == ("DELETE", "/api/v1/leases"):
             where += "?kernel_id=k1"
@@ -86,6 +89,7 @@ def world_of_a_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             answer = pool.ask("POST", "/api/v1/leases", body, token=made.kernel)
             assert answer.status == 201, answer
             made.lease = answer.body["id"]
+            made.node = pool.get("/api/v1/nodes", token=ANN).body[0]["id"]
             yield made
         finally:
             pool.cleanup()
@@ -147,6 +151,14 @@ def test_a_lease_of_somebody_else_is_not_there(world_of_a_hub: World) -> None:
             # what has a wrong body, or needs an administrator, is refused before it is looked for
             assert answer.status in (400, 403, 404), (method, path, answer)
             assert told_nothing(answer)
+
+
+def test_a_node_is_nobodys_but_the_administrators(world_of_a_hub: World) -> None:
+    for method, path in WITH_NODE:
+        for token in (ANN, BOB):
+            assert world_of_a_hub.ask(method, path, token).status == 403, (method, path)
+    nodes = world_of_a_hub.pool.get("/api/v1/nodes", token=BOB).body
+    assert [it["state"] for it in nodes] == ["ready"]
 
 
 def test_what_another_user_reads_says_nothing_of_whose_leases_there_are(world_of_a_hub: World) -> None:

@@ -235,6 +235,19 @@ class PoolMachine(RuleBasedStateMachine):
 
         self.world.report(changed, self.node(data))
 
+    # --- administrators ---------------------------------------------------------------------------
+
+    @rule(node_id=st.sampled_from(["node-1", "node-2"]), grace_ms=st.sampled_from([None, 0, 4_000, 60_000]))
+    def drain(self, node_id: str, grace_ms: int | None) -> None:
+        """Drain a node, or give those on it another time."""
+        until_ms = None if grace_ms is None else self.world.now_ms + grace_ms
+        self.world.drain(node_id, "it moves.", until_ms=until_ms)
+
+    @precondition(lambda self: self.world.drained)
+    @rule(data=st.data())
+    def undrain(self, data: st.DataObject) -> None:
+        self.world.undrain(data.draw(st.sampled_from(sorted(self.world.drained))))
+
     # --- time, crashes, disks -----------------------------------------------------------------------
 
     @rule(ms=TIMES)

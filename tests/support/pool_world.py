@@ -55,6 +55,7 @@ class World(PoolDriver):
     def __init__(self) -> None:
         self.agents = {"node-1": Agent(), "node-2": Agent()}
         self.pids = 0
+        self.granted: set[str] = set()
         super().__init__(DEVICES)
 
     def handle(self, event: ev.Event) -> list[Effect]:
@@ -67,7 +68,11 @@ class World(PoolDriver):
         return effects
 
     def _check_granted(self, lease: Lease) -> None:
-        """See that a grant is as large as what was asked for, and whole where nothing is divided."""
+        """See that a grant is as large as what was asked for, whole where nothing is divided, and allowed."""
+        if lease.generation == 1 and lease.granted_ms == self.now_ms and lease.id not in self.granted:
+            self.granted.add(lease.id)
+            whole = self.pool.leases.get(lease.id, lease)
+            assert self.drained.keys().isdisjoint(self.pool.nodes_of(whole)), "its node is drained"
         for share in lease.shares:
             device = self.pool.device(share.device_id)
             if device is None or lease.generation > 1:
@@ -198,6 +203,6 @@ class World(PoolDriver):
         assert [it.lease.id for it in again.queue()] == [it.lease.id for it in self.pool.queue()]
         dues = [it._ledger.deadlines.first(it.leases) for it in (again, self.pool)]
         assert dues[0] == dues[1]
-        fresh = Pool(self.config, leases=live, now_ms=self.now_ms)
+        fresh = Pool(self.config, leases=live, drained=self.drained.values(), now_ms=self.now_ms)
         fresh.check_invariants()
         assert dict(fresh.leases) == dict(self.pool.leases)

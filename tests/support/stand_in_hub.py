@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs
 
 ACCESS = "access:services!service=gpupool"
 USER = (ACCESS, "custom:gpupool:read", "custom:gpupool:lease")
@@ -25,6 +26,8 @@ class StandInHub:
         #: True while it answers everything with 503.
         self.broken = False
         self.url = ""
+        #: Tokens of people who have logged in, by the code that their browser brings back.
+        self.codes: dict[str, str] = {}
 
     def add(self, token: str, name: str, scopes: tuple[str, ...] = USER, kind: str = "user") -> str:
         """Let a token be somebody's, and return it."""
@@ -53,6 +56,18 @@ def stand_in_hub() -> Iterator[StandInHub]:
             status, content = hub.answer(self.path, token)
             body = json.dumps(content).encode()
             self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_POST(self) -> None:
+            """Exchange a code for a token, as the Hub's OAuth does."""
+            length = int(self.headers.get("Content-Length") or 0)
+            posted = parse_qs(self.rfile.read(length).decode())
+            token = hub.codes.pop(posted.get("code", [""])[0], "")
+            good = token and self.path == "/hub/api/oauth2/token"
+            body = json.dumps({"access_token": token} if good else {"error": "invalid_grant"}).encode()
+            self.send_response(200 if good else 400)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

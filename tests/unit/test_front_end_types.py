@@ -56,7 +56,10 @@ _STRUCTURES: dict[str, tuple[type[msgspec.Struct], set[str]]] = {
     "IHistory": (HistoryDoc, set()),
     "IKernelEnvironment": (KernelDoc, set()),
 }
-_ENUMS: list[type[Enum]] = [DeviceKind, Health, LeaseState, Priority, Resource, Strength, Verified]
+_ENUMS: list[type[Enum]] = [
+    *(DeviceKind, Health, LeaseState, Priority, Resource, Strength, Verified),
+    documents.NodeState,
+]
 
 
 @pytest.mark.parametrize("interface", _STRUCTURES)

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import hmac
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from urllib.parse import parse_qs, urlsplit
 
 from jupyter_gpupool.core.errors import GPUPoolError
+from jupyter_gpupool.core.shares import parse_duration
+from jupyter_gpupool.protocol.administration import DrainRequest
+from jupyter_gpupool.protocol.codec import encode
 from jupyter_gpupool.service import validate
 from jupyter_gpupool.service.auth import Forbidden, Principal, Scope, Unauthenticated
 from jupyter_gpupool.service.errors import answer_for
@@ -23,6 +27,8 @@ from jupyter_gpupool.service.web import ALWAYS, App, Context, Message, Receive, 
 
 _log = logging.getLogger(__name__)
 _Headers = Sequence[tuple[bytes, bytes]]
+#: Does what a form with these fields asks.
+_Act = Callable[[Principal, dict[str, str]], Awaitable[object]]
 
 #: What a browser may do with the page: show it, and send its forms back here.
 _POLICY = (
@@ -61,6 +67,12 @@ class HubDoor:
         self._context = context
         self._auth = auth
         self._visits = visits
+        acts = {"/end": self._end, "/drain": self._drain, "/undrain": self._undrain}
+        self._handlers: dict[str, Callable[[Request, Send], Awaitable[None]]] = {
+            "/": self._page,
+            "/oauth_callback": self._callback,
+            **{path: partial(self._form, act) for path, act in acts.items()},
+        }
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -72,7 +84,7 @@ class HubDoor:
         # under which name the proxy is known is its own affair, and a bearer token is sent by nobody unasked
         headers = [(name, value) for name, value in scope["headers"] if name != b"host"]
         scope = {**scope, "path": inner, "headers": [*headers, (b"host", b"localhost")]}
-        handler = {"/": self._page, "/oauth_callback": self._callback, "/end": self._end}.get(inner)
+        handler = self._handlers.get(inner)
         if handler is None:
             await self._api(scope, receive, send)
             return
@@ -104,7 +116,7 @@ class HubDoor:
     async def _show(self, who: Principal, session: Session, send: Send) -> None:
         context = self._context
         await context.host.settled()
-        audit = context.audit.recent() if Scope.ADMIN in who.scopes else []
+        audit = context.audit.recent() if Scope.ADMIN in who.scopes else None
         text = page.overview(context.views.pool(who), audit, proof=session.proof, prefix=self._hub.prefix)
         await _html(send, 200, text)
 
@@ -120,19 +132,34 @@ class HubDoor:
             raise Forbidden("This is not a login that began here, or it took too long.", hint="Try again.")
         await _redirect(send, self._hub.prefix, _cookie(SESSION_COOKIE, name, self._hub.prefix, 8 * 3600))
 
-    async def _end(self, request: Request, send: Send) -> None:
-        """End a lease, as the page's form asks."""
+    async def _form(self, act: _Act, request: Request, send: Send) -> None:
+        """Do what one of the page's forms asks, and show the page again."""
         _only(request, "POST")
         session = self._visits.session(request.header(b"cookie"))
         if session is None:
             raise Unauthenticated("You are not logged in.", hint="Open the page of the pool again.")
         await request.read_body()
-        fields = {name: values[0] for name, values in parse_qs(request.body.decode("latin-1")).items()}
+        posted = parse_qs(request.body.decode("latin-1"))
+        fields = {name: _utf8(values[0]) for name, values in posted.items()}
         self._check_form(request, fields.get("proof", ""), session)
         who = await self._auth.of_token(session.token, fresh=True)
-        message = validate.message(_utf8(fields.get("message", "")))
-        await self._context.desk.end(who, fields.get("lease", ""), message)
+        await act(who, fields)
         await _redirect(send, self._hub.prefix)
+
+    async def _end(self, who: Principal, fields: dict[str, str]) -> None:
+        message = validate.message(fields.get("message", ""))
+        await self._context.desk.end(who, fields.get("lease", ""), message)
+
+    async def _drain(self, who: Principal, fields: dict[str, str]) -> None:
+        grace = fields.get("grace", "").strip()
+        wanted = DrainRequest(
+            message=fields.get("message", ""),
+            grace_seconds=None if not grace else 0.0 if grace == "0" else parse_duration(grace),
+        )
+        await self._context.maintenance.drain(who, fields.get("node", ""), encode(wanted))
+
+    async def _undrain(self, who: Principal, fields: dict[str, str]) -> None:
+        await self._context.maintenance.undrain(who, fields.get("node", ""))
 
     def _check_form(self, request: Request, proof: str, session: Session) -> None:
         """Refuse forms that are not of our own page."""

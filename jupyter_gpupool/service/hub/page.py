@@ -1,4 +1,4 @@
-"""The page of the pool in the Hub: who holds what, who waits, and for administrators how to end a lease.
+"""The page of the pool in the Hub: who holds what, who waits, and what administrators can do about it.
 
 Rules of this module: values in, HTML out; everything that came from somebody is escaped; it needs no script,
 and follows the browser's theme.
@@ -13,7 +13,7 @@ from html import escape
 from jupyter_gpupool.core.leases import LeaseState
 from jupyter_gpupool.core.shares import format_compute, format_duration, format_memory
 from jupyter_gpupool.protocol.administration import AuditDoc
-from jupyter_gpupool.protocol.documents import DeviceDoc, LeaseDoc, PoolDoc
+from jupyter_gpupool.protocol.documents import DeviceDoc, LeaseDoc, NodeDoc, NodeState, PoolDoc
 
 _STYLE = """
 :root { color-scheme: light dark; }
@@ -25,15 +25,15 @@ td form { display: flex; gap: .4rem; }
 """
 
 
-def overview(pool: PoolDoc, audit: Sequence[AuditDoc], *, proof: str, prefix: str) -> str:
+def overview(pool: PoolDoc, audit: Sequence[AuditDoc] | None, *, proof: str, prefix: str) -> str:
     """Write the page for one person.
 
     Parameters
     ----------
     pool : PoolDoc
         The pool as they may see it.
-    audit : sequence of AuditDoc
-        What administrators did; empty for everybody else.
+    audit : sequence of AuditDoc or None
+        What administrators did; None for who is none.
     proof : str
         What the forms carry back.
     prefix : str
@@ -42,10 +42,15 @@ def overview(pool: PoolDoc, audit: Sequence[AuditDoc], *, proof: str, prefix: st
     nodes = {node.id: node.hostname for node in pool.nodes}
     held = [it for it in pool.leases if it.state not in (LeaseState.QUEUED, LeaseState.ENDED)]
     waiting = [it for it in pool.leases if it.state is LeaseState.QUEUED]
-    ends = any(it.owner and not it.mine for it in pool.leases)
+    form = _Form(proof, prefix)
     return _document(
         f"<p>You are {escape(pool.me)}.</p>"
         + "".join(f'<p class="note">{escape(text)}</p>' for text in pool.warnings)
+        + _table(
+            "Nodes",
+            ("Node", "State", "Leases end in", "Why", ""),
+            (_node(it, form if audit is not None else None) for it in pool.nodes),
+        )
         + _table(
             "Devices",
             ("Device", "Node", "Model", "Free", "State"),
@@ -54,14 +59,12 @@ def overview(pool: PoolDoc, audit: Sequence[AuditDoc], *, proof: str, prefix: st
         + _table(
             "Held",
             ("Owner", "Share", "Memory", "Device", "For", ""),
-            (_held(it, proof, prefix) for it in held),
+            (_held(it, form) for it in held),
         )
-        + _table(
-            "Waiting", ("Owner", "Share", "Place", "For", ""), (_waiting(it, proof, prefix) for it in waiting)
-        )
+        + _table("Waiting", ("Owner", "Share", "Place", "For", ""), (_waiting(it, form) for it in waiting))
         + (
             _table("Audit log", ("When", "Who", "What", "Whose", "Message"), map(_deed, audit))
-            if audit or ends
+            if audit is not None
             else ""
         )
     )
@@ -96,20 +99,61 @@ def _device(device: DeviceDoc, nodes: dict[str, str]) -> Sequence[str]:
     return [escape(text) for text in (device.name, node, device.model, free, state)]
 
 
-def _held(lease: LeaseDoc, proof: str, prefix: str) -> Sequence[str]:
+class _Form:
+    """Writes forms of one page: with its proof, so that no other page can send them."""
+
+    def __init__(self, proof: str, prefix: str) -> None:
+        self._proof = proof
+        self._prefix = prefix
+
+    def __call__(self, action: str, button: str, hidden: dict[str, str], *fields: tuple[str, str]) -> str:
+        """Write one: hidden values, and fields for the keyboard by name and label."""
+        kept = {"proof": self._proof, **hidden}
+        return (
+            f'<form method="post" action="{escape(self._prefix + action)}">'
+            + "".join(
+                f'<input type="hidden" name="{name}" value="{escape(value)}">' for name, value in kept.items()
+            )
+            + "".join(
+                f'<input name="{name}" maxlength="200" aria-label="{escape(label)}" '
+                f'placeholder="{escape(label)}">'
+                for name, label in fields
+            )
+            + f"<button>{button}</button></form>"
+        )
+
+
+def _node(node: NodeDoc, form: _Form | None) -> Sequence[str]:
+    drained = node.state in (NodeState.DRAINING, NodeState.DRAINED)
+    left = format_duration(node.drain_seconds) if node.drain_seconds is not None else ""
+    shown = [escape(text) for text in (node.hostname, node.state.value, left, node.drain_message)]
+    if form is None:
+        return [*shown, ""]
+    hidden = {"node": node.id}
+    drain = form(
+        "drain",
+        "Drain",
+        hidden,
+        ("message", f"Why {node.hostname} is drained"),
+        ("grace", "End leases after (30m); empty: never"),
+    )
+    return [*shown, form("undrain", "Undrain", hidden) if drained else drain]
+
+
+def _held(lease: LeaseDoc, form: _Form) -> Sequence[str]:
     memory = format_memory(lease.memory_bytes) if lease.memory_bytes else ""
     shown = (
         *(_owner(lease), format_compute(lease.compute_milli), memory, lease.device),
         format_duration(lease.held_seconds),
     )
-    return [*(escape(text) for text in shown), _form(lease, proof, prefix)]
+    return [*(escape(text) for text in shown), _end(lease, form)]
 
 
-def _waiting(lease: LeaseDoc, proof: str, prefix: str) -> Sequence[str]:
+def _waiting(lease: LeaseDoc, form: _Form) -> Sequence[str]:
     place = str(lease.position or "")
     waited = format_duration(lease.waited_seconds)
     shown = (_owner(lease), format_compute(lease.compute_milli), place, waited)
-    return [*(escape(text) for text in shown), _form(lease, proof, prefix)]
+    return [*(escape(text) for text in shown), _end(lease, form)]
 
 
 def _owner(lease: LeaseDoc) -> str:
@@ -117,18 +161,11 @@ def _owner(lease: LeaseDoc) -> str:
     return f"{lease.owner or 'somebody'}{label}"
 
 
-def _form(lease: LeaseDoc, proof: str, prefix: str) -> str:
+def _end(lease: LeaseDoc, form: _Form) -> str:
     """Write the form that ends a lease; only where somebody may who is not its owner."""
     if lease.mine or not lease.owner:
         return ""
-    whose = escape(f"Message to {lease.owner}")
-    return (
-        f'<form method="post" action="{escape(prefix)}end">'
-        f'<input type="hidden" name="proof" value="{escape(proof)}">'
-        f'<input type="hidden" name="lease" value="{escape(lease.id)}">'
-        f'<input name="message" maxlength="200" aria-label="{whose}" placeholder="{whose}">'
-        "<button>End</button></form>"
-    )
+    return form("end", "End", {"lease": lease.id}, ("message", f"Message to {lease.owner}"))
 
 
 def _deed(doc: AuditDoc) -> Sequence[str]:

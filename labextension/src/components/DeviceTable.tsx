@@ -8,6 +8,7 @@ import { IPoolState } from '../tokens';
 import { IDevice, INode, IPool } from '../types';
 import { DeviceCard } from './DeviceCard';
 import { ComputeBar, MemoryBar } from './DeviceBars';
+import { NodeBadge } from './NodeBadge';
 import { IEnv } from './view';
 
 /** Height of a line, pixels; the style sheet says the same. */
@@ -115,7 +116,7 @@ const NodeLine = React.memo(function NodeLine(props: {
     <div className="jp-GPUPool-line jp-mod-node" role="row" aria-rowindex={index}>
       <span role="cell" aria-colspan={4}>
         {node?.hostname ?? env.trans.__('unknown node')}
-        {node && !node.connected && ` (${env.trans.__('away')})`}
+        {node && <NodeBadge node={node} env={env} />}
       </span>
     </div>
   );

@@ -7,6 +7,7 @@ import { byNode } from '../select';
 import { INode, IPool } from '../types';
 import { DeviceList } from './DeviceList';
 import { DeviceTable } from './DeviceTable';
+import { NodeBadge } from './NodeBadge';
 import { Section } from './Section';
 import { IEnv, IView } from './view';
 
@@ -54,9 +55,7 @@ function NodeHeading(props: { readonly node: INode | null; readonly env: IEnv })
   return (
     <div className="jp-GPUPool-row jp-GPUPool-node">
       <span>{node?.hostname ?? env.trans.__('unknown node')}</span>
-      {node && !node.connected && (
-        <span className="jp-GPUPool-badge jp-mod-warn">{env.trans.__('away')}</span>
-      )}
+      {node && <NodeBadge node={node} env={env} />}
     </div>
   );
 }

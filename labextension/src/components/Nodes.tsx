@@ -6,6 +6,7 @@ import * as React from 'react';
 import { share } from '../format';
 import { byNode } from '../select';
 import { IPool } from '../types';
+import { NodeBadge, stateOf } from './NodeBadge';
 import { Section } from './Section';
 import { IEnv } from './view';
 
@@ -25,9 +26,11 @@ export function Nodes(props: { readonly pool: IPool; readonly env: IEnv }): JSX.
               <span className="jp-GPUPool-name">{node.hostname}</span>
               <span className="jp-GPUPool-grow" />
               <span className="jp-GPUPool-muted">
-                {node.connected
-                  ? trans.__('%1 of %2 free', share(free), own.length)
-                  : trans.__('away')}
+                {stateOf(node) === 'ready' ? (
+                  trans.__('%1 of %2 free', share(free), own.length)
+                ) : (
+                  <NodeBadge node={node} env={env} />
+                )}
               </span>
             </li>
           );
