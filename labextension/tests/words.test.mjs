@@ -38,8 +38,17 @@ for (const locale of readdirSync(LOCALES)) {
   test(`${locale} has every sentence of the source, and no other`, () => {
     assert.ok(said.size > 200);
     assert.deepEqual(Object.keys(catalogue).sort(), [...said.keys()].sort());
-    assert.equal(header.language, locale);
+    assert.equal(header.language, locale.replace('_', '-'), 'JupyterLab looks for it by this name');
     assert.equal(header.domain, 'jupyter_gpupool');
+    // by this name, too: it starts no plugin that asks for a catalogue without it
+    assert.match(header.plural_forms, /nplurals=\d; plural=/);
+  });
+
+  test(`${locale} has as many forms of each sentence as JupyterLab asks for`, () => {
+    for (const [key, forms] of Object.entries(catalogue)) {
+      // it takes a plural for missing that has one form only, in a language that has no other, too
+      assert.equal(forms.length, said.get(key) ? 2 : 1, key);
+    }
   });
 
   test(`${locale} puts the same values into each sentence`, () => {

@@ -53,9 +53,10 @@ class Lab:
         self.root = folder / "notebooks"
         self._log = folder / "lab.log"
         config = folder / "jupyter"
-        (config / "labconfig").mkdir(parents=True)
+        self._settings = config / "labconfig"
+        self._settings.mkdir(parents=True)
         for name, value in _QUIET.items():
-            (config / "labconfig" / f"{name}.json").write_text(json.dumps(value))
+            (self._settings / f"{name}.json").write_text(json.dumps(value))
         self.environment = environment | {
             "JUPYTER_CONFIG_DIR": str(config),
             "JUPYTER_DATA_DIR": str(config / "data"),
@@ -104,6 +105,11 @@ class Lab:
             timeout=30,
             check=False,
         )
+
+    def prefer(self, settings: dict[str, dict[str, object]]) -> None:
+        """Give it other settings to begin with, by plugin; before it is started."""
+        chosen = {**_QUIET["default_setting_overrides"], **settings}
+        (self._settings / "default_setting_overrides.json").write_text(json.dumps(chosen))
 
     def add_notebook(self, name: str, *, kernel: str = "python3") -> None:
         """Write a notebook with one empty cell."""
