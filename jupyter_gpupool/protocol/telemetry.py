@@ -231,6 +231,7 @@ POOL: dict[str, Metric] = {
         _asked("compute_devices", "", "compute, in devices", ("kind", "what")),
         _asked("journal_writable", "", _FLAG + "grants can be written down", ()),
         _asked("journal_commit_seconds", "s", "duration of one transaction", (), Kind.HISTOGRAM),
+        _asked("journal_lag_seconds", "s", "how long the oldest decision waits to be written down", ()),
         _asked("wait_seconds", "s", "how long requests waited that were granted", (), Kind.HISTOGRAM),
         _asked("nodes", "", "nodes, by whether their agent is connected", ("connected",)),
         _asked("nodes_drained", "", "nodes that take no new leases, as administrators want it", ()),

@@ -40,6 +40,8 @@ class Item:
     error: GPUPoolError | None = None
     #: What makes other rules of the present ones; such an item is a batch of its own.
     rules: Callable[[PoolConfig], PoolConfig] | None = None
+    #: When it came, pool time.
+    came_ms: int = 0
 
 
 def next_batch(items: deque[Item], most: int) -> list[Item]:

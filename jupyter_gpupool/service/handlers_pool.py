@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from importlib.resources import files
 
 from jupyter_gpupool._version import version
@@ -21,6 +21,8 @@ from jupyter_gpupool.service.web import Answer, Request, Stream, json_answer
 
 #: An event stream that has nothing to say sends a comment this often, seconds.
 COMMENT_SECONDS = 15.0
+#: For how long the metrics wait for what is being written down, seconds.
+SETTLE_SECONDS = 2.0
 #: How often it is looked whether the token of an event stream is still good, seconds.
 CHECK_SECONDS = 30.0
 #: Without a beginning a report is of the last 30 days, milliseconds.
@@ -104,7 +106,10 @@ async def get_metrics(request: Request) -> Answer:
     if request.who.kernel_id:
         raise Forbidden("A kernel's token cannot read the metrics.", hint="Use an owner's token.")
     host, metrics = request.context.host, request.context.metrics
-    await host.settled()
+    lag_ms = host.lag_ms
+    with suppress(TimeoutError):  # a disk that hangs is what this is to tell of
+        async with asyncio.timeout(SETTLE_SECONDS):
+            await host.settled()
     pool, devices = host.pool, list[Device](host.pool.devices.values())
     body = metrics.render(
         states=[lease.state for lease in host.leases.values()],
@@ -113,6 +118,7 @@ async def get_metrics(request: Request) -> Answer:
         writable=host.failure is None,
         connected=[node.connected for node in pool.nodes.values()],
         drained=len(pool.drains),
+        lag_seconds=max(lag_ms, host.lag_ms) / 1000,
         measured=request.context.measured.text(request.who),
     )
     return Answer(body, kind=metrics.content_type.encode())

@@ -122,6 +122,9 @@ class PoolHost:
         self.failure: JournalUnavailable | None = None
         self._unwritten: list[WriteDown] = []
         self._items: deque[Item] = deque()
+        #: The batch that is handled, and since when what was decided cannot be written down.
+        self._in_hand: list[Item] = []
+        self._failed_ms: int | None = None
         self._arrived = asyncio.Event()
         self._settling: asyncio.Future[None] | None = None
         self._alarm = Alarm(clock, self.post)
@@ -132,6 +135,14 @@ class PoolHost:
     def revision(self) -> int:
         """Grows with every visible change."""
         return self._first_revision + self.pool.revision
+
+    @property
+    def lag_ms(self) -> int:
+        """For how long the oldest event waits that is not written down yet, milliseconds of pool time."""
+        waiting = [it[0].came_ms for it in (self._in_hand, self._items) if it]
+        if self._failed_ms is not None:
+            waiting.append(self._failed_ms)
+        return max(0, self._clock.now_ms() - min(waiting)) if waiting else 0
 
     def start(self) -> None:
         """Begin to handle events."""
@@ -192,6 +203,7 @@ class PoolHost:
         return await self._journal.read(lambda journal: journal.lease(lease_id))
 
     def _put(self, item: Item) -> None:
+        item.came_ms = self._clock.now_ms()
         self._items.append(item)
         self._arrived.set()
 
@@ -204,11 +216,13 @@ class PoolHost:
             batch = next_batch(self._items, BATCH)
             if not self._items:
                 self._arrived.clear()
+            self._in_hand = batch
             try:
                 await self._process(batch)
             except Exception:
                 _log.exception("A batch of %d events could not be handled; this is a bug", len(batch))
                 self._start_over(batch)
+            self._in_hand = []
             # whoever was answered looks at the pool before the next batch changes it
             await asyncio.sleep(0)
 
@@ -303,6 +317,7 @@ class PoolHost:
         """Build the Pool anew from what is written down, and handle what has happened all the same again."""
         _log.error("Nothing is granted until the journal can be written: %s", error)
         self.failure = error
+        self._failed_ms = min((it.came_ms for it in batch), default=self._clock.now_ms())
         self._rebuild()
         now = self._clock.read()
         for item in batch:
@@ -349,7 +364,7 @@ class PoolHost:
             self._retry_soon()
             return
         _log.warning("The journal can be written again; %d transitions were kept", len(self._unwritten))
-        self.failure = None
+        self.failure = self._failed_ms = None
         self._unwritten = []
         self._retry_seconds = RETRY_SECONDS[0]
         self._recovered()

@@ -38,6 +38,7 @@ class Metrics:
         self._compute = self._gauge("compute_devices")
         self._up = self._gauge("journal_writable")
         self._nodes = self._gauge("nodes")
+        self._lag = self._gauge("journal_lag_seconds")
         self._drained = self._gauge("nodes_drained")
         self._commits = self._histogram("journal_commit_seconds", _SECONDS)
         self._waits = self._histogram("wait_seconds", _WAITS)
@@ -81,6 +82,7 @@ class Metrics:
         writable: bool,
         connected: Iterable[bool] = (),
         drained: int = 0,
+        lag_seconds: float = 0.0,
         measured: bytes = b"",
     ) -> bytes:
         """Set the gauges and write everything in the text format.
@@ -99,6 +101,8 @@ class Metrics:
             Of each node, whether its agent is connected.
         drained : int
             How many nodes are drained.
+        lag_seconds : float
+            For how long the oldest decision waits to be written down.
         measured : bytes
             Series of devices and leases, see `Measured.text`.
         """
@@ -116,6 +120,7 @@ class Metrics:
         self._nodes.labels("true").set(up.count(True))
         self._nodes.labels("false").set(up.count(False))
         self._drained.set(drained)
+        self._lag.set(lag_seconds)
         self._compute.clear()
         for kind, free, total in compute:
             self._compute.labels(kind, "free").inc(free / 1000)

@@ -88,5 +88,5 @@ def test_every_alert_says_how_urgent_it_is_and_what_to_do() -> None:
         assert rule["annotations"]["description"].endswith(".")
         assert re.fullmatch(r"\d+m", rule["for"])
     asked = " ".join(rule["expr"] for rule in ALERTS)
-    for what in ("device_health", "wait_seconds", "journal_commit_seconds", "nodes"):
+    for what in ("device_health", "wait_seconds", "journal_commit_seconds", "journal_lag_seconds", "nodes"):
         assert what in asked

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -63,6 +64,24 @@ async def test_requests_that_come_together_share_one_transaction(bench: ServiceB
 
 def _commits(bench: ServiceBench) -> float:
     return bench.metrics._registry.get_sample_value("jupyter_gpupool_journal_commit_seconds_count") or 0.0
+
+
+@pytest.mark.asyncio
+async def test_the_lag_of_the_journal_is_the_age_of_what_waits_to_be_written(bench: ServiceBench) -> None:
+    assert bench.host.lag_ms == 0
+    hangs = threading.Event()
+    disk = asyncio.ensure_future(bench.journal.read(lambda journal: hangs.wait(30)))
+    asked = asyncio.ensure_future(bench.granted())
+    try:
+        await bench.until(lambda: bench.host._in_hand)
+        bench.hands.pass_seconds(7)
+        later = asyncio.ensure_future(bench.granted())
+        await bench.until(lambda: bench.host._items)
+        assert bench.host.lag_ms == 7000
+    finally:
+        hangs.set()
+    await asyncio.gather(disk, asked, later)
+    assert bench.host.lag_ms == 0
 
 
 @pytest.mark.asyncio
@@ -156,8 +175,11 @@ class TestJournalFailure:
         await bench.until(lambda: first.id not in bench.host.leases)
         assert any(isinstance(order, DetachOrder) for sent in bench.agent.sends for order in sent)
         assert bench.on_disk()[first.id] == "active"
+        bench.hands.pass_seconds(9)
+        assert bench.host.lag_ms >= 9000
         bench.allow_writes()
         await bench.until(lambda: bench.host.failure is None)
+        assert bench.host.lag_ms == 0
         assert bench.on_disk()[first.id] == "ended"
         assert bench.on_disk()[second.id] == "active"
 
