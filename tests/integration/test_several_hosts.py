@@ -26,11 +26,11 @@ class Pool:
         self.host, self.first, self.second, self.user = made.hosts
         self.url = f"https://{self.host.address}:{API_PORT}"
 
-    def serve(self) -> None:
-        """Start the service, and wait until it answers."""
+    def serve(self, *options: str) -> None:
+        """Start the service and wait until it answers; without options it soon gives a node up."""
         service = self.host.start(
             *("serve", "--listen", self.host.address, "--PoolService.start_agent=False"),
-            *("--PoolService.agent_grace_seconds=2", "--PoolService.worker_ttl_seconds=4"),
+            *(options or ("--PoolService.agent_grace_seconds=2", "--PoolService.worker_ttl_seconds=4")),
             f"--PoolService.tokens={{'ann': '{TOKEN}'}}",
             log="serve.log",
         )

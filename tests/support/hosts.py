@@ -125,44 +125,45 @@ class Network:
         """Make so many hosts; what was made of them is taken away by `close`, also where that fails."""
         tag = uuid.uuid4().hex[:6]
         first = self._space(f"gp{tag}h0")
-        _ip("-n", first, "link", "add", "bridge", "type", "bridge")
-        _ip("-n", first, "addr", "add", f"{NETWORK}.1/24", "dev", "bridge")
-        _ip("-n", first, "link", "set", "bridge", "up")
+        ip("-n", first, "link", "add", "bridge", "type", "bridge")
+        ip("-n", first, "addr", "add", f"{NETWORK}.1/24", "dev", "bridge")
+        ip("-n", first, "link", "set", "bridge", "up")
         self.hosts.append(Host(first, "", f"{NETWORK}.1", home / "h0"))
         for number in range(1, count):
             self._plug(self._space(f"gp{tag}h{number}"), first, number, home)
 
     def _plug(self, space: str, first: str, number: int, home: Path) -> None:
         link, address = f"cable{number}", f"{NETWORK}.{number + 1}"
-        _ip("link", "add", link, "netns", first, "type", "veth", "peer", "name", "eth0", "netns", space)
-        _ip("-n", first, "link", "set", link, "master", "bridge", "up")
-        _ip("-n", space, "addr", "add", f"{address}/24", "dev", "eth0")
-        _ip("-n", space, "link", "set", "eth0", "up")
+        ip("link", "add", link, "netns", first, "type", "veth", "peer", "name", "eth0", "netns", space)
+        ip("-n", first, "link", "set", link, "master", "bridge", "up")
+        ip("-n", space, "addr", "add", f"{address}/24", "dev", "eth0")
+        ip("-n", space, "link", "set", "eth0", "up")
         self.hosts.append(Host(space, link, address, home / f"h{number}"))
 
     def _space(self, name: str) -> str:
-        _ip("netns", "add", name)
+        ip("netns", "add", name)
         self._spaces.append(name)
-        _ip("-n", name, "link", "set", "lo", "up")
+        ip("-n", name, "link", "set", "lo", "up")
         return name
 
     def cut(self, host: Host) -> None:
         """Pull a host's cable out."""
-        _ip("-n", self.hosts[0].space, "link", "set", host.link, "down")
+        ip("-n", self.hosts[0].space, "link", "set", host.link, "down")
 
     def mend(self, host: Host) -> None:
         """Plug it in again."""
-        _ip("-n", self.hosts[0].space, "link", "set", host.link, "up")
+        ip("-n", self.hosts[0].space, "link", "set", host.link, "up")
 
     def close(self) -> None:
         """End what runs, and take the hosts away."""
         for host in reversed(self.hosts):
             host.end()
         for space in self._spaces:
-            _ip("netns", "del", space)
+            ip("netns", "del", space)
 
 
-def _ip(*arguments: str) -> None:
+def ip(*arguments: str) -> None:
+    """Run the program ``ip``."""
     subprocess.run(["ip", *arguments], check=True, capture_output=True, timeout=30)
 
 
