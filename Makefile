@@ -16,7 +16,7 @@ ALLOW_ROOT := $(shell test "$$(id -u)" = 0 && echo --allow-root)
 FRONT_END := $(shell find labextension/src labextension/style labextension/schema -type f 2>/dev/null) \
 	$(wildcard labextension/package.json labextension/package-lock.json labextension/tsconfig.json)
 BENCHMARKS := lease_latency lease_throughput footprint isolation_overhead attach_readback sampler_cost decision_cost \
-	state_store state_speed state_autosave failover many_agents sidebar_cost
+	state_store state_speed state_autosave failover many_agents sidebar_cost open_tabs
 
 .DEFAULT_GOAL := help
 .PHONY: help lab test test-all lint format types contracts front-end docs wheel bench clean distclean \

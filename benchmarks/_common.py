@@ -165,6 +165,15 @@ def percentile(values: Sequence[float], percent: float) -> float:
     return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
 
 
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time of all threads of a process, which the scheduler counts in nanoseconds."""
+    tasks = Path(f"/proc/{pid}/task")
+    try:
+        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks.iterdir()) / 1e9
+    except OSError as error:
+        raise CouldNotMeasure(f"process {pid} ended, or this kernel counts no CPU time ({error}).") from error
+
+
 def poll(look: Callable[[], object], what: str, seconds: float = READY_SECONDS) -> None:
     """Wait until ``look`` returns something true."""
     deadline = time.monotonic() + seconds

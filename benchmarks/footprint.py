@@ -10,26 +10,21 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
-from _common import CouldNotMeasure, HttpConnection, Report, poll, process, run_benchmark, serving, world
+from _common import CouldNotMeasure, HttpConnection, Report, cpu_seconds, poll, run_benchmark, serving, world
+from _jupyter import TOKEN, jupyter_server
 from tornado.httpclient import HTTPRequest
 from tornado.websocket import websocket_connect
 
-_TOKEN = "benchmark"  # noqa: S105 - of a server that lives for seconds, on loopback
 _WITHOUT = ("--ServerApp.jpserver_extensions=jupyter_gpupool=False",)
-#: Extensions of others: the same in both, so they only add noise.
-_OTHERS = ("jupyterlab", "jupyter_lsp", "notebook_shim", "jupyter_server_terminals")
 
 
 def measure(report: Report) -> None:
@@ -73,9 +68,9 @@ def _idle_cost(report: Report, environment: dict[str, str], service: int, second
     poll(lambda: _agents_in(environment), "a running agent")
     pids = [service, *_agents_in(environment)]
     time.sleep(5)  # what a start costs is not what idling costs
-    before = sum(map(_cpu_seconds, pids))
+    before = sum(map(cpu_seconds, pids))
     time.sleep(seconds)
-    percent = (sum(map(_cpu_seconds, pids)) - before) / seconds * 100
+    percent = (sum(map(cpu_seconds, pids)) - before) / seconds * 100
     memory = sum(map(_resident_bytes, pids)) / 2**20
     report.add("service + agent, idle (of one core)", percent, "%", "< 1")
     report.add("service + agent, resident", memory, "MiB", "< 250")
@@ -95,15 +90,6 @@ def _agents_in(environment: dict[str, str]) -> list[int]:
     return found
 
 
-def _cpu_seconds(pid: int) -> float:
-    """Return the CPU time of all threads, which the scheduler counts in nanoseconds."""
-    tasks = Path(f"/proc/{pid}/task")
-    try:
-        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks.iterdir()) / 1e9
-    except OSError as error:
-        raise CouldNotMeasure(f"process {pid} ended, or this kernel counts no CPU time ({error}).") from error
-
-
 def _resident_bytes(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
@@ -111,38 +97,14 @@ def _resident_bytes(pid: int) -> int:
 # --- server ---------------------------------------------------------------------------------------
 
 
-@contextmanager
-def jupyter_server(environment: dict[str, str], *arguments: str) -> Iterator[tuple[int, float]]:
-    """Run a Jupyter server; yields its port and how long it took to answer, seconds."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    others = [f"--ServerApp.jpserver_extensions={name}=False" for name in _OTHERS]
-    command = [sys.executable, "-m", "jupyter_server", "--no-browser", "--allow-root", f"--port={port}"]
-    command += ["--ServerApp.port_retries=0", f"--IdentityProvider.token={_TOKEN}", *others, *arguments]
-    started = time.perf_counter()
-    with process(command, environment) as child:
-        poll(lambda: _answers(port) or child.poll() is not None, "a running Jupyter server")
-        if child.poll() is not None:
-            raise CouldNotMeasure("the Jupyter server ended by itself.")
-        yield port, time.perf_counter() - started
-
-
-def _answers(port: int) -> bool:
-    try:
-        with urlopen(f"http://127.0.0.1:{port}/api/status?token={_TOKEN}", timeout=5) as answer:
-            return bool(answer.status == 200)
-    except (URLError, OSError):
-        return False
-
-
 def _server_cost(report: Report, environment: dict[str, str], rounds: int) -> None:
     beyond, bare = [], []
     for number in range(rounds):
         seconds = {}
         for ours in (True, False) if number % 2 else (False, True):
-            with jupyter_server(environment, *(() if ours else _WITHOUT)) as (port, seconds[ours]):
-                _check_extension(port, ours)
+            with jupyter_server(environment, *(() if ours else _WITHOUT)) as server:
+                seconds[ours] = server.seconds
+                _check_extension(server.port, ours)
         beyond.append(seconds[True] - seconds[False])
         bare.append(seconds[False])
     report.add(
@@ -154,7 +116,7 @@ def _server_cost(report: Report, environment: dict[str, str], rounds: int) -> No
 def _check_extension(port: int, expected: bool) -> None:
     """See that a server has our extension, or has not: otherwise the difference means nothing."""
     try:
-        with urlopen(f"http://127.0.0.1:{port}/jupyter_gpupool/api/v1/pool?token={_TOKEN}", timeout=30):
+        with urlopen(f"http://127.0.0.1:{port}/jupyter_gpupool/api/v1/pool?token={TOKEN}", timeout=30):
             found = True
     except HTTPError as error:
         found = error.code != 404
@@ -167,8 +129,8 @@ def _check_extension(port: int, expected: bool) -> None:
 
 def _kernel_cost(report: Report, environment: dict[str, str], rounds: int) -> None:
     taken: dict[str, list[float]] = {"with": [], "without": []}
-    with jupyter_server(environment) as (ours, _), jupyter_server(environment, *_WITHOUT) as (bare, _):
-        turns = (("with", ours), ("without", bare))
+    with jupyter_server(environment) as ours, jupyter_server(environment, *_WITHOUT) as bare:
+        turns = (("with", ours.port), ("without", bare.port))
         for number in range(rounds + 1):
             for which, port in turns if number % 2 else reversed(turns):
                 seconds = asyncio.run(kernel_start_seconds(port))
@@ -182,14 +144,14 @@ def _kernel_cost(report: Report, environment: dict[str, str], rounds: int) -> No
 
 async def kernel_start_seconds(port: int) -> float:
     """Start a kernel through a server; returns the seconds until it answered, and ends it."""
-    headers = f"Authorization: token {_TOKEN}\r\n"
+    headers = f"Authorization: token {TOKEN}\r\n"
     connection = HttpConnection(port)
     started = time.perf_counter()
     status, body = await connection.ask("POST", "/api/kernels", headers, b'{"name": "python3"}')
     if status != 201:
         raise CouldNotMeasure(f"a kernel start was answered with {status}: {body[:300].decode()}")
     kernel = json.loads(body)["id"]
-    await _answer_of_kernel(f"ws://127.0.0.1:{port}/api/kernels/{kernel}/channels?token={_TOKEN}")
+    await _answer_of_kernel(f"ws://127.0.0.1:{port}/api/kernels/{kernel}/channels?token={TOKEN}")
     seconds = time.perf_counter() - started
     await connection.ask("DELETE", f"/api/kernels/{kernel}", headers)
     connection.close()
