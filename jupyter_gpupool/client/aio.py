@@ -27,6 +27,8 @@ from jupyter_gpupool.protocol.documents import (
     JoinRequest,
     LeaseDoc,
     LeaseRequest,
+    MovedDoc,
+    MoveRequest,
     NodeDoc,
     PoolDoc,
     ProposalDoc,
@@ -190,6 +192,10 @@ class AsyncPoolClient:
     async def join(self, lease_id: str, node: str) -> AttachDoc:
         """Ask for a ticket for a process that joins a lease on one of its nodes (its id, or its name)."""
         return await self._ask(calls.join(lease_id, JoinRequest(node_id=node)), AttachDoc)
+
+    async def move(self, lease_id: str, body: MoveRequest) -> MovedDoc:
+        """Have a kernel's lease go on on another node, where its kernel is started again; or ask where."""
+        return await self._ask(calls.move(lease_id, body), MovedDoc)
 
     async def pin(self, lease_id: str, *, pinned: bool = True) -> LeaseDoc:
         """Have a lease not taken back, as far as the quota allows, or let it be."""

@@ -15,6 +15,7 @@ from jupyter_gpupool.protocol.documents import (
     ActivityRequest,
     JoinRequest,
     LeaseRequest,
+    MoveRequest,
     ResizeRequest,
     SnapshotsReport,
 )
@@ -172,6 +173,11 @@ def join(lease_id: str, body: JoinRequest) -> Call:
     """Ask for a ticket for a process that joins a lease on one of its nodes."""
     path = f"{_lease_path(lease_id)}/join"
     return Call(method="POST", path=path, body=encode(body), wait_seconds=5.0)
+
+
+def move(lease_id: str, body: MoveRequest) -> Call:
+    """Have a kernel's lease go on on another node, or ask where that would be."""
+    return Call(method="POST", path=f"{_lease_path(lease_id)}/move", body=encode(body))
 
 
 def pin(lease_id: str, *, pinned: bool) -> Call:

@@ -31,6 +31,8 @@ from jupyter_gpupool.protocol.documents import (
     JoinRequest,
     LeaseDoc,
     LeaseRequest,
+    MovedDoc,
+    MoveRequest,
     NodeDoc,
     PoolDoc,
     ProposalDoc,
@@ -229,6 +231,10 @@ class PoolClient:
     def join(self, lease_id: str, node: str) -> AttachDoc:
         """Ask for a ticket for a process that joins a lease on one of its nodes (its id, or its name)."""
         return self._ask(calls.join(lease_id, JoinRequest(node_id=node)), AttachDoc)
+
+    def move(self, lease_id: str, body: MoveRequest) -> MovedDoc:
+        """Have a kernel's lease go on on another node, where its kernel is started again; or ask where."""
+        return self._ask(calls.move(lease_id, body), MovedDoc)
 
     def pin(self, lease_id: str, *, pinned: bool = True) -> LeaseDoc:
         """Have a lease not taken back, as far as the quota allows, or let it be; twice is harmless."""

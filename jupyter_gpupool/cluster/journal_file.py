@@ -19,41 +19,18 @@ from jupyter_gpupool.cluster.journal_errors import (
 )
 from jupyter_gpupool.cluster.journal_schema import APPLICATION_ID, SCHEMA_VERSION, migrate
 from jupyter_gpupool.protocol import names
+from jupyter_gpupool.protocol.filesystems import network_filesystem
 
-#: Filesystems on which SQLite's locks or its write-ahead log do not work.
-NETWORK_FILESYSTEMS = frozenset(
-    {"9p", "afs", "beegfs", "ceph", "cifs", "coda", "fuse.cephfs", "fuse.glusterfs", "fuse.s3fs"}
-    | {"fuse.sshfs", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4", "orangefs", "smb", "smb2"}
-    | {"smb3", "smbfs", "virtiofs", "wekafs"}
-)
 #: How long a statement waits for another connection's lock, milliseconds.
 BUSY_TIMEOUT_MS = 5000
 #: First bytes of a write-ahead log, in either byte order.
 _WAL_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 
 
-def filesystem_of(path: Path, mounts: str) -> str:
-    """Return the type of the filesystem that ``path`` lies on, from the text of ``/proc/mounts``."""
-    best, kind = -1, ""
-    for line in mounts.splitlines():
-        fields = line.split(" ")
-        if len(fields) < 3:
-            continue
-        point = Path(fields[1].encode().decode("unicode_escape"))
-        # the last of two mounts on the same point is the one that is seen
-        if path.is_relative_to(point) and len(point.parts) >= best:
-            best, kind = len(point.parts), fields[2]
-    return kind
-
-
 def refuse_network_filesystem(path: Path, mounts: Path = Path("/proc/mounts")) -> None:
-    """Raise `NetworkFilesystem` where SQLite's write-ahead log would not be safe."""
-    try:
-        text = mounts.read_text()
-    except OSError:
-        return  # no such list on this platform: SQLite's own checks are left
-    kind = filesystem_of(path.resolve(), text)
-    if kind in NETWORK_FILESYSTEMS:
+    """Raise `NetworkFilesystem` where SQLite's locks and its write-ahead log would not be safe."""
+    kind = network_filesystem(path, mounts)
+    if kind:
         raise NetworkFilesystem(
             f"The journal {path} would lie on a network filesystem ({kind}), where it is not safe.",
             hint=f"Set {names.ENV_DATA_DIR} to a directory on a local disk.",

@@ -69,6 +69,14 @@ class ResizeRequested(Event):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class MoveRequested(Event):
+    """The owner wants a held lease to be on another node, with what ``want`` says in place of what it has."""
+
+    lease_id: str
+    want: Want
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PinRequested(Event):
     """The owner wants a lease not to be taken back, or does not mind any more."""
 

@@ -7,6 +7,7 @@ answers are worked out elsewhere, in the same turn.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from jupyter_gpupool.core.activity import ActivityBook
@@ -142,6 +143,20 @@ def check_resize(turn: Turn, lease: Lease, shares: tuple[Share, ...]) -> None:
         If they do not.
     """
     ask.check_resize(turn, lease, shares)
+
+
+def check_move(turn: Turn, lease: Lease, want: Want, shares: tuple[Share, ...]) -> None:
+    """See that quotas and reservations allow a held lease these shares in place of its own.
+
+    Raises
+    ------
+    QuotaExceeded, DoesNotFitNow
+        If they do not.
+    """
+    ask.check_move(turn, lease, want, shares)
+    devices = tuple(it.device_id for it in shares)
+    if not turn.ledger.reservations.may_grant(turn.ledger, replace(lease, want=want), devices, turn.now_ms):
+        raise DoesNotFitNow("That is reserved for others by now, or soon.", hint="Ask for less, or wait.")
 
 
 def check_pin(turn: Turn, lease: Lease) -> None:

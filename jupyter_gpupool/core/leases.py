@@ -6,7 +6,7 @@ here knows how a share is attached.
 The life of a lease::
 
     QUEUED -> ATTACHING -> ACTIVE -> ENDING -> ENDED
-                 ^-----------'   (a kernel restarts)
+                 ^-----------'   (a kernel restarts, or moves to another node)
 """
 
 from __future__ import annotations
@@ -90,6 +90,8 @@ class LeaseEvent(Enum):
     DRAINED = "drained"
     #: Its owner pinned it, or unpinned it.
     PINNED = "pinned"
+    #: It was given other shares on another node, where its kernel starts again.
+    MOVED = "moved"
 
 
 class EndReason(Enum):
@@ -334,7 +336,7 @@ class Lease:
     node_id : str
         Where its shares are; empty while QUEUED.
     generation : int
-        Counts the processes it was prepared for: 1 at the grant, one more at each restart.
+        Counts the processes it was prepared for: 1 at the grant, one more at each restart and each move.
     pid : int or None
         The holder's process on its node, when ACTIVE.
     isolation : tuple of Isolation
@@ -426,6 +428,7 @@ LEASE_TRANSITIONS: dict[LeaseState, dict[LeaseEvent, LeaseState]] = {
         _E.RECLAIMED: _S.ENDING,
         _E.DRAINED: _S.ENDING,
         _E.PINNED: _S.ACTIVE,
+        _E.MOVED: _S.ATTACHING,
         _E.AGENT_LOST: _S.ENDED,
     },
     _S.ENDING: {

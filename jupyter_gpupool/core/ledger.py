@@ -135,9 +135,10 @@ class Ledger:
         for part in before.beside if before is not None else ():
             self._changed(part.device_id)
             self._tidy(part.device_id)
-        for part in lease.beside if before is None or not before.beside else ():
+        came = before is None or before.node_id != lease.node_id
+        for part in lease.beside if came else ():
             self._changed(part.device_id)
-        for share in lease.shares if before is None or not before.shares else ():
+        for share in lease.shares if came else ():
             self._changed(share.device_id)
 
     def _set_apart(self, leases: Sequence[Lease]) -> None:

@@ -14,7 +14,7 @@ from jupyter_gpupool.core.asks import ask_of
 from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.core.field import Field
 from jupyter_gpupool.core.fields import Fields
-from jupyter_gpupool.core.leases import Holder, HostPart, Share, Want
+from jupyter_gpupool.core.leases import Holder, HostPart, Lease, Share, Want
 from jupyter_gpupool.core.ledger import Ledger
 from jupyter_gpupool.core.placement.rooms import Room, fits, taken
 from jupyter_gpupool.core.policies.score import ScorePolicy
@@ -92,6 +92,28 @@ class Placer:
                 return self._choice(field, want, [found])
             if want.spread and want.count > 1 and (across := self._across(field, want, own)):
                 return self._choice(field, want, across)
+        return None
+
+    def elsewhere(self, lease: Lease, want: Want) -> Choice | None:
+        """Find the best place for what a lease is to have, on another node than its own; None without room.
+
+        Parameters
+        ----------
+        lease : Lease
+            Whose holder would move there.
+        want : Want
+            What it is to have, on one node.
+        """
+        for field in self._fields.of(want):
+            ask, demand = self._fields.ask(want), field.index.demand
+            places = []
+            for node_id in sorted(field.members.keys() - {lease.node_id}):
+                room = self._fields.room(field, node_id, lease.owner)
+                if fits(ask, room):
+                    scored = self._policy(ask, room, demand)
+                    places.append((scored.score, _Found(node_id, room, scored.devices)))
+            if places:
+                return self._choice(field, want, [max(places, key=lambda it: it[0])[1]])
         return None
 
     def _mine(self, want: Want, owner: str, holder: Holder, gone: Set[str]) -> dict[str, Part]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from jupyter_gpupool.core import drains, expiry, fleet, hooks, reclaim, reports, requests, resize
+from jupyter_gpupool.core import drains, expiry, fleet, hooks, moves, reclaim, reports, requests, resize
 from jupyter_gpupool.core import events as ev
 from jupyter_gpupool.core.config import PoolConfig
 from jupyter_gpupool.core.devices import Device, Free, Withheld
@@ -19,12 +19,13 @@ from jupyter_gpupool.core.effects import Effect
 from jupyter_gpupool.core.estimates import Accuracy, HeldBefore
 from jupyter_gpupool.core.explain import Explainer
 from jupyter_gpupool.core.invariants import check_ledger
-from jupyter_gpupool.core.leases import Lease, LeaseState
+from jupyter_gpupool.core.leases import Lease, LeaseState, Want
 from jupyter_gpupool.core.ledger import Ledger
 from jupyter_gpupool.core.lifecycle import grant_what_fits, on_node
 from jupyter_gpupool.core.nodes import Node
 from jupyter_gpupool.core.parts import Joined
 from jupyter_gpupool.core.placement.demand import Shape
+from jupyter_gpupool.core.placing import Choice
 from jupyter_gpupool.core.policies import order_policy, place_policy
 from jupyter_gpupool.core.queue import Queue, QueueEntry
 from jupyter_gpupool.core.quotas.usage import OwnerUsage
@@ -48,6 +49,7 @@ _HANDLERS: dict[type[ev.Event], Callable[[Turn, Any], None]] = {
     ev.LeaseRequested: requests.on_lease_requested,
     ev.ReleaseRequested: reports.on_release_requested,
     ev.ResizeRequested: resize.on_resize_requested,
+    ev.MoveRequested: moves.on_move_requested,
     ev.PinRequested: reclaim.on_pin_requested,
     ev.ActivitySeen: reclaim.on_activity_seen,
     ev.NodeDrained: drains.on_node_drained,
@@ -298,6 +300,17 @@ class Pool:
     def proposals(self, now_ms: int | None = None) -> list[Proposal]:
         """List the requests that would fit if a few leases moved; the pool moves nobody."""
         return self._answerer.proposals(self._seen(now_ms), self._revision)
+
+    def place_elsewhere(self, lease_id: str, want: Want, now_ms: int, wall_ms: int) -> Choice:
+        """Say where a lease would go if it moved now, and with what; nothing is changed.
+
+        Raises
+        ------
+        GPUPoolError
+            If it cannot move, or no other node has room.
+        """
+        turn = Turn(self._ledger, self._queue, self._config, self._seen(now_ms), wall_ms)
+        return moves.place_of_move(turn, turn.live(lease_id), want)[1]
 
     @property
     def accuracy(self) -> Accuracy:

@@ -1,8 +1,7 @@
 """Who is next, and where: the requests that wait, and what is kept for the first of each kind.
 
 An event changes the room on a few nodes, and brings a few requests; only requests that could gain from that
-are looked at, and of those that are alike only the first. What does not fit stays out of sight until there is
-more room on some node where it could fit.
+are looked at, and of those that are alike only the first. What does not fit stays out of sight.
 
 Rules of this module: it looks at the ledger and chooses, and changes nothing there. Whoever is first in
 line of a kind, and fits nowhere, has a reservation; later ones are granted wherever they do not delay it. A
@@ -121,6 +120,11 @@ class Queue:
         if choice is None or not self._allowed(newcomer, choice, now_ms):
             return None
         return choice
+
+    def place_elsewhere(self, lease: Lease, want: Want, now_ms: int) -> Choice | None:
+        """Find room on another node for what a lease is to have; nothing that is kept for others counts."""
+        self._take_note(now_ms)
+        return self._placer.elsewhere(lease, want)
 
     def _next(self, now_ms: int) -> tuple[Lease, Choice] | None:
         """Find the first request that is to be looked at for which there is room."""

@@ -45,12 +45,10 @@ def on_lease_requested(turn: Turn, event: LeaseRequested) -> None:
     """Take a request into the queue; whatever fits is granted afterwards, in the same call."""
     if event.lease_id in turn.ledger.leases:
         raise DuplicateLease(f"There is a lease {event.lease_id} already.")
-    check_size(event.want.compute_milli, event.want.memory_bytes)
-    _check_count(event.want)
+    _check_amounts(event.want)
     if (event.wait_ms is not None and event.wait_ms < 0) or (event.hold_ms is not None and event.hold_ms < 1):
         raise InvalidValue("A request cannot wait for less than nothing, or be held for no time.")
     check_accepting(turn)
-    check_host(event.want)
     want = _with_host(turn, _resolved(turn, event.want))
     _check_holder(turn, event, want)
     want = hooks.check_request(turn, event.owner, want)
@@ -71,6 +69,27 @@ def on_lease_requested(turn: Turn, event: LeaseRequested) -> None:
         raise _refused_now(turn, want, event.owner)
     turn.add(lease)
     turn.queue.fields.count(want)
+
+
+def full_want(turn: Turn, owner: str, want: Want) -> Want:
+    """Fill in what a request leaves to the pool, and refuse what could never be granted.
+
+    Raises
+    ------
+    GPUPoolError
+        If it means nothing, or is more than a quota or any device allows.
+    """
+    _check_amounts(want)
+    want = hooks.check_request(turn, owner, _with_host(turn, _resolved(turn, want)))
+    _check_ever_fits(turn, want)
+    return want
+
+
+def _check_amounts(want: Want) -> None:
+    """Refuse amounts that mean nothing."""
+    check_size(want.compute_milli, want.memory_bytes)
+    _check_count(want)
+    check_host(want)
 
 
 def check_size(compute_milli: int, memory_bytes: int | None) -> None:

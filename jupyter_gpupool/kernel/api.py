@@ -45,6 +45,7 @@ def request(
     cpus: str | float | None = None,
     host_memory: str | int | None = None,
     model: str | None = None,
+    move: bool = False,
 ) -> Lease:
     """Ask the pool for a share of a device (or of several), and wait until it is in force for this process.
 
@@ -56,10 +57,8 @@ def request(
         ``"8GiB"``, or bytes; without it the same fraction of the device's memory.
     kind, device : str or DeviceKind, optional
         ``"cuda"`` or ``"cpu"`` (without it CUDA where there is any); one device, by its name or id.
-    wait : str or float or bool, optional
-        How long to wait for room: ``"2m"``, seconds, ``False`` for not at all; None for ever.
-    hold : str or float, optional
-        How long to hold it at most: ``"2h"``, seconds; None for ever.
+    wait, hold : str or float or bool, optional
+        How long to wait for room (``"2m"``, seconds, ``False`` for not at all), and to hold it at most.
     count : str or int, optional
         Of how many devices the share is, all or none of them: ``4`` or ``"x4"``.
     spread, at_most : bool
@@ -70,6 +69,9 @@ def request(
         Cores (``4``) and main memory (``"16GiB"``) of the node beside the share, for all of the devices.
     model : str, optional
         Words of the model's name that will do: ``"A100"``, ``"A100 80GB"``.
+    move : bool
+        In a kernel on a node: have it in place of what the kernel has; where its node has no room, start the
+        kernel anew on the node that has, with its state.
 
     Returns
     -------
@@ -80,13 +82,20 @@ def request(
     ------
     GPUPoolError, KeyboardInterrupt
         If it is refused, ends before it is in force, or is interrupted; nothing is held or waits then.
+        `KernelMoves`, if the kernel moves: nothing more of the cell runs.
     """
     body = _body(share, memory=memory, count=count, wait=wait, hold=hold)
     body.kind, body.device, body.model = device_kind(kind), device or "", model or ""
     body.spread, body.at_most, body.priority = spread, at_most, priority_class(priority)
     body.host_cpu_milli = 0 if cpus is None else parse_cores(cpus)
     body.host_memory_bytes = 0 if host_memory is None else parse_memory(host_memory)
-    return _acquire(body)
+    return _here_or_move(body) if move else _acquire(body)
+
+
+def _here_or_move(body: LeaseRequest) -> Lease:
+    from jupyter_gpupool.kernel.move import request_here_or_move
+
+    return request_here_or_move(body)
 
 
 def _body(

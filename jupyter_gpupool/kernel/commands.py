@@ -84,6 +84,12 @@ _REQUEST = (
     Option(flag="--model", metavar="WORDS", help="a device of this model, as A100 or 'A100 80GB'"),
     Option(flag="--spread", help="several devices may be on several nodes; without it they are on one"),
 )
+_MOVE = Option(
+    flag="--move",
+    help="have it in place of what this kernel has, on another node where this one has no room: the kernel "
+    "starts anew there, and its state goes with it",
+    group="waiting",
+)
 #: Of a request, what a worker's lease may have, too.
 _WORKERS = (
     Option(
@@ -109,7 +115,7 @@ COMMANDS: dict[str, Command] = {
             help="ask for a share of a device, or of several",
             share=True,
             gang=True,
-            options=_REQUEST,
+            options=(*_REQUEST, _MOVE),
         ),
         Command(name="resize", help="change the size of the lease", share=True, options=(_MEMORY, _KIND)),
         Command(name="release", help="give the lease back", options=(_KIND,)),

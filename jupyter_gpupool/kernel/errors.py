@@ -59,6 +59,22 @@ class ServersLease(HolderError):
     code = "servers_lease"
 
 
+class NotMovable(HolderError):
+    """Raised when this kernel cannot be started on another node. The message says why, and what helps."""
+
+    code = "not_movable"
+
+
+class KernelMoves(HolderError):
+    """Raised when this kernel is about to end, and to start on another node: nothing more runs in it here."""
+
+    code = "kernel_moves"
+
+    def _render_traceback_(self) -> list[str]:
+        """Say to IPython how it is shown: as one sentence."""
+        return [str(self)]
+
+
 class CellFailed(HolderError):
     """Raised when a cell that was run again failed. Its own error is shown above."""
 

@@ -10,7 +10,7 @@ import os
 from typing import Any
 
 from jupyter_gpupool.kernel.nextcell import with_next_cell
-from jupyter_gpupool.protocol.names import ENV_AUTOSAVE, ENV_REATTACH, ENV_SAY, ENV_SLICE
+from jupyter_gpupool.protocol.names import ENV_AUTOSAVE, ENV_MOVED, ENV_REATTACH, ENV_SAY, ENV_SLICE
 
 #: The name of the line magic and of the cell magic.
 NAME = "gpupool"
@@ -88,8 +88,13 @@ def load(ipython: Any) -> None:
 
 def _look_once(ipython: Any) -> None:
     """With the first cell, see what its kernel before left behind, or had, and what the notebook asks for."""
+    moved = os.environ.pop(ENV_MOVED, "")
 
     def look(info: Any) -> None:
+        if moved:
+            from jupyter_gpupool.kernel.moved import bring_back
+
+            bring_back(ipython, moved)
         from jupyter_gpupool.kernel.snapshots.offer import offer
 
         offer(ipython)

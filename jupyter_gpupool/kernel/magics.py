@@ -93,6 +93,7 @@ def _request(arguments: Namespace) -> Lease:
         cpus=arguments.cpus,
         host_memory=arguments.host_memory,
         model=arguments.model,
+        move=getattr(arguments, "move", False),
     )
 
 

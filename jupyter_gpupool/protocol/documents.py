@@ -15,6 +15,8 @@ import msgspec
 from jupyter_gpupool.core.causes import Cause
 from jupyter_gpupool.core.devices import DeviceKind, Health
 from jupyter_gpupool.core.leases import EndReason, LeaseState, Priority, Resource, Strength, Verified
+from jupyter_gpupool.protocol.moves import MovedDoc as MovedDoc
+from jupyter_gpupool.protocol.moves import MoveRequest as MoveRequest
 from jupyter_gpupool.protocol.proposals import ProposalDoc as ProposalDoc
 from jupyter_gpupool.protocol.proposals import ProposedMoveDoc as ProposedMoveDoc
 from jupyter_gpupool.protocol.usage import HeldDoc as HeldDoc

@@ -23,6 +23,10 @@ ENV_HUB_TOKEN = "JUPYTERHUB_API_TOKEN"  # noqa: S105 - the name of a variable, n
 ENV_REATTACH = "JUPYTER_GPUPOOL_REATTACH"
 #: A sentence that a kernel says with its first cell: what whoever started it wants its person to know.
 ENV_SAY = "JUPYTER_GPUPOOL_SAY"
+#: Set for a kernel that the pool has started on a node: it can be started on another one instead.
+ENV_MOVABLE = "JUPYTER_GPUPOOL_MOVABLE"
+#: Set for a kernel that has moved: it brings back what it had. "1" for its first process on its new node.
+ENV_MOVED = "JUPYTER_GPUPOOL_MOVED"
 #: Id of the lease that a process (or the parent that started it) is under; set with the lease's environment.
 ENV_LEASE = "JUPYTER_GPUPOOL_LEASE"
 #: Id of the lease that a server of JupyterHub has for all of its kernels; set by `jupyter_gpupool.hub`.

@@ -57,6 +57,8 @@ class NodeProvisioner(KernelProvisionerBase):
     _ending: asyncio.Task[None] | None = None
     #: What the kernel says with its first cell.
     _sentence = ""
+    #: What the kernel is told of having moved: "1" for its first process on its new node, empty for never.
+    _moved = ""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -77,6 +79,7 @@ class NodeProvisioner(KernelProvisionerBase):
             await self._lease.get(wanted, label=str(self.kernel_spec.display_name))
             if self._lease.node_id != before:
                 self._ports = KernelPorts()
+            self._moved = "1" if self._lease.moved else self._moved and "before"
         command = [*self.kernel_spec.argv, *extra]
         self._has_magics = is_ipykernel(command)
         if self._has_magics and EXTENSION_ARGUMENT not in command:
@@ -189,8 +192,11 @@ class NodeProvisioner(KernelProvisionerBase):
                 given.setdefault(name, value)
         if self._sentence:
             given[names.ENV_SAY] = self._sentence
+        if self._moved:
+            given[names.ENV_MOVED] = self._moved
         return {
             **given,
+            names.ENV_MOVABLE: "1",
             names.ENV_TOKEN: self._lease.token,
             names.ENV_REATTACH: self._lease.id,
             names.ENV_AUTOSTART: "0",

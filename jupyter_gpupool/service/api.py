@@ -50,6 +50,7 @@ ROUTES: dict[str, Methods] = {
     f"{API_PREFIX}/leases/{{lease_id}}/quiesce": {"POST": leases.quiesce_lease},
     f"{API_PREFIX}/leases/{{lease_id}}/activity": {"PUT": leases.put_activity},
     f"{API_PREFIX}/leases/{{lease_id}}/join": {"POST": leases.join_lease},
+    f"{API_PREFIX}/leases/{{lease_id}}/move": {"POST": leases.move_lease},
     f"{API_PREFIX}/leases/{{lease_id}}/pin": {"POST": leases.pin_lease},
     f"{API_PREFIX}/leases/{{lease_id}}/unpin": {"POST": leases.unpin_lease},
     f"{API_PREFIX}/leases/{{lease_id}}/processes": {"POST": processes.start_process},
@@ -98,7 +99,7 @@ HARMLESS = frozenset(
     }
 )
 _LEASE_PATH = re.compile(
-    rf"({API_PREFIX}/leases/)([^/]{{1,200}})((?:/(?:why|quiesce|activity|join|pin|unpin|end|processes))?)"
+    rf"({API_PREFIX}/leases/)([^/]{{1,200}})((?:/(?:why|quiesce|activity|join|move|pin|unpin|end|processes))?)"
 )
 _PROCESS_PATH = re.compile(rf"({API_PREFIX}/leases/)([^/]{{1,200}})/processes/([^/]{{1,200}})")
 _NODE_PATH = re.compile(rf"({API_PREFIX}/nodes/)([^/]{{1,200}})(/drain|/undrain)")

@@ -60,6 +60,11 @@ async def join_lease(request: Request, lease_id: str) -> Answer:
     return json_answer(await request.context.desk.join(request.who, lease_id, request.body))
 
 
+async def move_lease(request: Request, lease_id: str) -> Answer:
+    """Have a kernel's lease go on on another node."""
+    return json_answer(await request.context.mover.move(request.who, lease_id, request.body))
+
+
 async def pin_lease(request: Request, lease_id: str) -> Answer:
     """Have a lease not taken back, as far as the quota allows."""
     return json_answer(await request.context.desk.pin(request.who, lease_id, pinned=True))

@@ -42,6 +42,7 @@ from jupyter_gpupool.service.lease_views import LeaseViews
 from jupyter_gpupool.service.maintenance import Maintenance
 from jupyter_gpupool.service.measured import Measured
 from jupyter_gpupool.service.metrics import Metrics
+from jupyter_gpupool.service.moves import Mover
 from jupyter_gpupool.service.nodes import NodeBook
 from jupyter_gpupool.service.processes import Processes
 from jupyter_gpupool.service.settings import ServiceSettings
@@ -204,6 +205,7 @@ class _Service:
             auth=self.hub.auth if self.hub else self.local,
             desk=self.desk,
             processes=self.processes,
+            mover=Mover(self.host, self.processes, self.clock),
             host=self.host,
             views=self.views,
             usage=Usage(self.host, self.journal, self.clock, self.meter, settings.prices),

@@ -130,6 +130,11 @@ class Processes:
             hint="Its agent connects by itself.",
         )
 
+    def any_of(self, lease_id: str) -> bool:
+        """Tell whether any process that was started for a lease is not over."""
+        reports = (it.report for it in self._known.values())
+        return any(it.lease_id == lease_id and it.state not in OVER for it in reports)
+
     # --- reports --------------------------------------------------------------------------------
 
     def joined(self, node_id: str, reports: list[ProcessReport]) -> None:
@@ -141,7 +146,7 @@ class Processes:
                 self._lost(key)
         for report in reports:
             self.note(node_id, report)
-            if report.state not in OVER and self._is_over(report.lease_id):
+            if report.state not in OVER and not self._belongs(node_id, report.lease_id):
                 order = DetachOrder(lease_id=report.lease_id, generation=report.generation)
                 self._dispatcher.put(node_id, order)
 
@@ -163,8 +168,11 @@ class Processes:
         """Take what an agent says of one process."""
         lease = self._host.leases.get(report.lease_id)
         known = self._known.get(report.process_id)
-        if (known is not None and known.node_id != node_id) or (lease and lease.node_id != node_id):
-            return  # a node speaks for its own processes only
+        # a node speaks for its own processes only, also when their lease has moved to another one meanwhile
+        if node_id != (
+            known.node_id if known is not None else lease.node_id if lease is not None else node_id
+        ):
+            return
         self._keep(_Known(node_id, report))
         self._watch.leases_changed((report.lease_id,))
 
@@ -178,6 +186,11 @@ class Processes:
     def _is_over(self, lease_id: str) -> bool:
         lease = self._host.leases.get(lease_id)
         return lease is None or lease.state in _ENDED
+
+    def _belongs(self, node_id: str, lease_id: str) -> bool:
+        """Tell whether a lease is on a node, and not over."""
+        lease = self._host.leases.get(lease_id)
+        return not self._is_over(lease_id) and lease is not None and lease.node_id == node_id
 
     def _doc(self, known: _Known, lease: Lease) -> LaunchDoc:
         report, entry = known.report, self._book.nodes.get(known.node_id)

@@ -16,6 +16,7 @@ from jupyter_gpupool.protocol.documents import (
     ActivityRequest,
     JoinRequest,
     LeaseRequest,
+    MoveRequest,
     ResizeRequest,
     SnapshotsReport,
 )
@@ -48,6 +49,24 @@ def lease_request(wanted: LeaseRequest) -> LeaseRequest:
             f"count is {str(wanted.count)[:TEXT]}, which is out of range.",
             hint=f"Give 1 to {MOST_DEVICES} devices.",
         )
+    _place(wanted)
+    _text("holder.key", wanted.holder.key)
+    _text("holder.hostname", wanted.holder.hostname)
+    _text("holder.worker", wanted.holder.worker)
+    _duration("wait_seconds", wanted.wait_seconds, least=0.0)
+    _duration("hold_seconds", wanted.hold_seconds, least=0.001)
+    return wanted
+
+
+def move_request(wanted: MoveRequest) -> MoveRequest:
+    """Check the body of a move."""
+    _size(wanted.compute_milli, wanted.memory_bytes)
+    _place(wanted)
+    return wanted
+
+
+def _place(wanted: LeaseRequest | MoveRequest) -> None:
+    """Check which devices are meant, and what is asked for beside them."""
     for name, amount in (
         ("host_cpu_milli", wanted.host_cpu_milli),
         ("host_memory_bytes", wanted.host_memory_bytes),
@@ -58,12 +77,6 @@ def lease_request(wanted: LeaseRequest) -> LeaseRequest:
             )
     _text("device", wanted.device)
     _text("model", wanted.model)
-    _text("holder.key", wanted.holder.key)
-    _text("holder.hostname", wanted.holder.hostname)
-    _text("holder.worker", wanted.holder.worker)
-    _duration("wait_seconds", wanted.wait_seconds, least=0.0)
-    _duration("hold_seconds", wanted.hold_seconds, least=0.001)
-    return wanted
 
 
 def label(text: str) -> str:

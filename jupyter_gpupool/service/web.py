@@ -24,6 +24,7 @@ from jupyter_gpupool.service.host import PoolHost
 from jupyter_gpupool.service.maintenance import Maintenance
 from jupyter_gpupool.service.measured import Measured
 from jupyter_gpupool.service.metrics import Metrics
+from jupyter_gpupool.service.moves import Mover
 from jupyter_gpupool.service.processes import Processes
 from jupyter_gpupool.service.snapshots import SnapshotIndex
 from jupyter_gpupool.service.throttle import Throttle
@@ -66,6 +67,7 @@ class Context:
     auth: Identity
     desk: Desk
     processes: Processes
+    mover: Mover
     host: PoolHost
     views: Views
     usage: Usage

@@ -182,6 +182,11 @@ class PoolDriver:
             )
         )
 
+    def move(self, lease_id: str, want: Want | int) -> None:
+        """Ask for a lease to go on with something else on another node."""
+        want = want if isinstance(want, Want) else a_want(want)
+        self.handle(ev.MoveRequested(lease_id=lease_id, want=want, **self.when))
+
     def lease(self, lease_id: str) -> Lease:
         """Return the last value of a lease, live or ended."""
         return self.journal.rows[lease_id]

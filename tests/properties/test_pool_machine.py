@@ -139,6 +139,17 @@ class PoolMachine(RuleBasedStateMachine):
         except GPUPoolError:
             assert snapshot(self.world.pool) == before
 
+    @precondition(lambda self: self.world.pool.leases)
+    @rule(data=st.data(), want=WANTS)
+    def move(self, data: st.DataObject, want: Any) -> None:
+        if (lease_id := self.pick(data, LeaseState.ACTIVE) or self.pick(data, *LeaseState)) is None:
+            return
+        before = snapshot(self.world.pool)
+        try:
+            self.world.move(lease_id, want)
+        except GPUPoolError:
+            assert snapshot(self.world.pool) == before
+
     # --- agents -----------------------------------------------------------------------------------
 
     def node(self, data: st.DataObject, having: str = "connected") -> str:

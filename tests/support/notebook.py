@@ -56,18 +56,11 @@ class Cell:
         return str(self.displays[-1]["text/plain"])
 
 
-class Notebook:
-    """One kernel and one client of it."""
+class Talk:
+    """One client of a kernel."""
 
-    def __init__(self, environment: Mapping[str, str], *, extension: bool = True) -> None:
-        self.manager = KernelManager(kernel_name="python3")
-        arguments = ["--ext=jupyter_gpupool"] if extension else []
-        self.manager.start_kernel(env=dict(environment), extra_arguments=arguments)
-        self.client: BlockingKernelClient = self.manager.client()
-        self.client.start_channels()
-        self.client.wait_for_ready(timeout=_PATIENCE_SECONDS)
-        self.first = self.run("import os; (os.getpid(), sorted(os.environ))")
-        self.pid = int(self.first.result.split(",")[0].strip("("))
+    def __init__(self, client: BlockingKernelClient) -> None:
+        self.client = client
 
     def send(self, code: str) -> str:
         """Begin a cell; return its message's id."""
@@ -123,6 +116,20 @@ class Notebook:
         reply = self._reply(sent, time.monotonic() + _PATIENCE_SECONDS)
         matches: list[str] = reply["content"]["matches"]
         return matches
+
+
+class Notebook(Talk):
+    """One kernel and one client of it."""
+
+    def __init__(self, environment: Mapping[str, str], *, extension: bool = True) -> None:
+        self.manager = KernelManager(kernel_name="python3")
+        arguments = ["--ext=jupyter_gpupool"] if extension else []
+        self.manager.start_kernel(env=dict(environment), extra_arguments=arguments)
+        super().__init__(self.manager.client())
+        self.client.start_channels()
+        self.client.wait_for_ready(timeout=_PATIENCE_SECONDS)
+        self.first = self.run("import os; (os.getpid(), sorted(os.environ))")
+        self.pid = int(self.first.result.split(",")[0].strip("("))
 
     def interrupt(self) -> None:
         """Press the stop button."""

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from jupyter_gpupool.backends.cgroups import ControlGroups
 from jupyter_gpupool.cli.doctor.scene import Finding, Scene, Verdict, found_by
-from jupyter_gpupool.cluster.journal_file import NETWORK_FILESYSTEMS, filesystem_of
 from jupyter_gpupool.protocol import names
+from jupyter_gpupool.protocol.filesystems import NETWORK_FILESYSTEMS, filesystem_of
 
 _NVIDIA_VENDOR = "0x10de"
 _LIBRARY = "libnvidia-ml.so.1"

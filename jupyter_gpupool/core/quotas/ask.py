@@ -88,6 +88,14 @@ def check_resize(turn: Turn, lease: Lease, shares: tuple[Share, ...]) -> None:
         check.check_grow(book, lease.owner, kind, check.more_in_resize(lease, shares), turn.now_ms)
 
 
+def check_move(turn: Turn, lease: Lease, want: Want, shares: tuple[Share, ...]) -> None:
+    """See that a held lease may have other shares in place of its own."""
+    book = _book(turn.ledger)
+    if book is not None and want.kind is not None:
+        more = check.more_in_move(lease, want, shares)
+        check.check_grow(book, lease.owner, want.kind, more, turn.now_ms)
+
+
 def check_pin(turn: Turn, lease: Lease) -> None:
     """See that one more lease of its owner may be pinned."""
     book = _book(turn.ledger)

@@ -140,7 +140,8 @@ class Book:
         owner.shown = None
         self._note_ages(owner, lease, old, new)
         owner.pins += new.pinned - old.pinned
-        if new.held is not old.held:
+        beside = (new.host_cpu_milli, new.host_memory_bytes) != (old.host_cpu_milli, old.host_memory_bytes)
+        if beside or new.held is not old.held:
             self._hold(owner, old, new)
         if old.kind is not new.kind:
             # what waits for any kind is counted in no line, and must not be taken out of one
@@ -167,13 +168,11 @@ class Book:
             owner.queued[old.kind].drop(lease.id)
         if new.queued_milli:
             owner.queued.setdefault(new.kind, Oldest()).add(lease.requested_ms, lease.id)
-        kind = new.kind or old.kind
-        if old.urgent != new.urgent and kind is not None:
-            leases = owner.urgent.setdefault(kind, Oldest())
-            if new.urgent:
-                leases.add(lease.granted_ms or 0, lease.id)
-            else:
-                leases.drop(lease.id)
+        if (old.urgent, old.kind) != (new.urgent, new.kind):
+            if old.urgent and old.kind is not None:
+                owner.urgent[old.kind].drop(lease.id)
+            if new.urgent and new.kind is not None:
+                owner.urgent.setdefault(new.kind, Oldest()).add(lease.granted_ms or 0, lease.id)
 
     def _count(self, owner: _Owner, kind: DeviceKind, lease: Lease, old: Counted, new: Counted) -> None:
         line = owner.lines.get(kind)

@@ -155,6 +155,19 @@ def more_in_resize(lease: Lease, shares: tuple[Share, ...]) -> More:
     return More(compute - now.held_milli, sum(share.memory_bytes for share in shares) - now.held_bytes)
 
 
+def more_in_move(lease: Lease, want: Want, shares: tuple[Share, ...]) -> More:
+    """Return what a held lease would have in addition if it had these shares in place of its own."""
+    now, after = counted(lease), more_of(want, shares)
+    alike = want.kind is now.kind  # what is given up of one kind is no room for another
+    return More(
+        after.compute_milli - (now.held_milli if alike else 0),
+        after.memory_bytes - (now.held_bytes if alike else 0),
+        0,
+        after.host_cpu_milli - now.host_cpu_milli,
+        after.host_memory_bytes - now.host_memory_bytes,
+    )
+
+
 def check_priority(book: Book, owner: str, priority: Priority) -> None:
     """See that an owner may use a priority.
 

@@ -39,6 +39,7 @@ from jupyter_gpupool.core.leases import (
     Verified,
     Want,
 )
+from jupyter_gpupool.protocol.filesystems import filesystem_of
 
 A_SHARE = Share(device_id="GPU-1", compute_milli=250, memory_bytes=2**60)
 SOFT = Isolation(
@@ -381,7 +382,7 @@ class TestPlaces:
         ],
     )
     def test_the_longest_mount_point_decides(self, path: str, kind: str) -> None:
-        assert journal_file.filesystem_of(Path(path), self.MOUNTS) == kind
+        assert filesystem_of(Path(path), self.MOUNTS) == kind
 
     def test_a_network_filesystem_is_refused_and_the_setting_named(self, tmp_path: Path) -> None:
         mounts = tmp_path / "mounts"

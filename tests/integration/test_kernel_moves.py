@@ -1,0 +1,205 @@
+"""``%gpupool request … --move``: a kernel whose node has no room goes on on the node that has."""
+
+from __future__ import annotations
+
+import os
+import signal
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_gpupool.protocol import names
+from tests.support.node_kernels import ROOT, add_kernelspec, speaking_to, start_session
+from tests.support.notebook import Cell, Talk
+from tests.support.pool_process import wait_for
+from tests.support.server_process import ServerProcess
+from tests.support.two_nodes import TwoNodes, two_nodes
+
+pytestmark = [pytest.mark.slow, pytest.mark.beside]
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoNodes]:
+    with two_nodes(tmp_path_factory.mktemp("moves")) as nodes:
+        yield nodes
+
+
+@pytest.fixture(scope="module")
+def server(nodes: TwoNodes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """Start a server whose kernels keep snapshots where both nodes see them."""
+    folder = tmp_path_factory.mktemp("server")
+    store = {names.ENV_STORE: str(tmp_path_factory.mktemp("store"))}
+    server = ServerProcess(folder, nodes.pool.environment)
+    add_kernelspec(server, "quarter", env={"PYTHONPATH": str(ROOT), **store})
+    add_kernelspec(server, "apart", env={"PYTHONPATH": str(ROOT)})
+    try:
+        server.start()
+        server.wait_connected()
+        yield server
+    finally:
+        server.cleanup()
+
+
+@contextmanager
+def kernel_on(server: ServerProcess, spec: str = "quarter") -> Iterator[str]:
+    """Start a kernel, and shut it down."""
+    answer = start_session(server, spec, path=f"{uuid.uuid4().hex}.ipynb")
+    assert answer.status == 201, (answer, server.log()[-3000:])
+    try:
+        yield str(answer.body["kernel"]["id"])
+    finally:
+        server.ask("DELETE", f"api/sessions/{answer.body['id']}")
+
+
+def lease_of(nodes: TwoNodes, kernel_id: str, unlike: int | None = None) -> Any:
+    """Wait until a kernel holds its one lease, with another process than ``unlike``; return it."""
+
+    def found() -> Any:
+        mine = [it for it in nodes.pool.get("/api/v1/leases").body if it["holder"]["kernel_id"] == kernel_id]
+        assert len(mine) <= 1, mine
+        held = [it for it in mine if it["state"] == "active" and it["holder"]["pid"] != unlike]
+        return held[0] if held else None
+
+    return wait_for(found, f"kernel {kernel_id} to hold its lease")
+
+
+def run(server: ServerProcess, kernel_id: str, code: str) -> Cell:
+    """Run a cell, which may fail."""
+    with speaking_to(server, kernel_id) as client:
+        client.wait_for_ready(timeout=60)
+        return Talk(client).run(code)
+
+
+def node_name(nodes: TwoNodes, lease: Any) -> str:
+    """Return the name of a lease's node."""
+    return next(it["hostname"] for it in nodes.pool.get("/api/v1/nodes").body if it["id"] == lease["node_id"])
+
+
+@contextmanager
+def no_room_beside(nodes: TwoNodes, lease: Any) -> Iterator[None]:
+    """Have the rest of a lease's device taken."""
+    rest = nodes.pool.request(1000 - lease["compute_milli"], device=lease["shares"][0]["device_id"])
+    try:
+        yield
+    finally:
+        nodes.pool.release(rest["id"])
+
+
+def test_a_kernel_moves_with_its_variables_to_the_node_that_has_room(
+    nodes: TwoNodes, server: ServerProcess
+) -> None:
+    with kernel_on(server) as kernel_id:
+        before = lease_of(nodes, kernel_id)
+        server.run(kernel_id, "import threading\nx = {'a': [1, 2]}\ny = x\nlock = threading.Lock()")
+        with no_room_beside(nodes, before):
+            cell = run(server, kernel_id, "%gpupool request 0.5 --move\nx['a'].append(3)")
+            assert cell.status == "error", cell.text
+            assert "This kernel goes on on node" in cell.text
+            after = lease_of(nodes, kernel_id, unlike=before["holder"]["pid"])
+            assert after["id"] == before["id"]
+            assert after["node_id"] != before["node_id"]
+            assert after["compute_milli"] == 500
+            wait_for(lambda: not Path(f"/proc/{before['holder']['pid']}").exists(), "the first to be gone")
+            cell = run(server, kernel_id, "import os; (x, y is x, os.getpid())")
+            assert cell.result == f"({{'a': [1, 2]}}, True, {after['holder']['pid']})", cell.text
+            assert "This kernel has moved here. Restored “move-" in cell.stderr
+            assert run(server, kernel_id, "%gpupool snapshots").text.count(f"move-{kernel_id}") == 0
+            assert "has moved" not in run(server, kernel_id, "x").text
+
+
+def test_a_lease_grows_where_it_is_while_there_is_room(nodes: TwoNodes, server: ServerProcess) -> None:
+    with kernel_on(server) as kernel_id:
+        before = lease_of(nodes, kernel_id)
+        cell = run(server, kernel_id, "%gpupool request 0.5 --move")
+        assert "This node has room" in cell.stderr, cell.text
+        after = lease_of(nodes, kernel_id)
+        assert (after["node_id"], after["compute_milli"]) == (before["node_id"], 500)
+        assert after["holder"]["pid"] == before["holder"]["pid"]
+
+
+def test_where_no_other_node_has_room_the_kernel_stays_as_it_is(
+    nodes: TwoNodes, server: ServerProcess
+) -> None:
+    with kernel_on(server) as kernel_id:
+        before = lease_of(nodes, kernel_id)
+        server.run(kernel_id, "x = 1")
+        others = [
+            it["id"] for it in nodes.pool.get("/api/v1/devices").body if before["id"] not in it["leases"]
+        ]
+        (elsewhere,) = others
+        taken = nodes.pool.request(800, device=elsewhere)
+        with no_room_beside(nodes, before):
+            cell = run(server, kernel_id, "%gpupool request 0.5 --move")
+        nodes.pool.release(taken["id"])
+        assert "is free on no other node" in cell.text
+        assert "Traceback" not in cell.text
+        assert lease_of(nodes, kernel_id)["holder"] == before["holder"]
+        assert server.run(kernel_id, "", "x") == 1
+
+
+def test_a_kernel_whose_state_the_other_node_would_not_see_stays(
+    nodes: TwoNodes, server: ServerProcess
+) -> None:
+    with kernel_on(server, "apart") as kernel_id:
+        before = lease_of(nodes, kernel_id)
+        with no_room_beside(nodes, before):
+            cell = run(
+                server, kernel_id, "import jupyter_gpupool as gpupool\ngpupool.request(0.5, move=True)"
+            )
+        assert cell.ename == "NotMovable", cell.text
+        assert names.ENV_STORE in cell.text
+        assert lease_of(nodes, kernel_id)["holder"] == before["holder"]
+
+
+def test_a_state_that_cannot_be_saved_keeps_the_kernel_where_it_is(
+    nodes: TwoNodes, server: ServerProcess
+) -> None:
+    with kernel_on(server) as kernel_id:
+        before = lease_of(nodes, kernel_id)
+        blocked = "import os, jupyter_gpupool.kernel.snapshots.session as s\n"
+        server.run(kernel_id, f"{blocked}x = 1\nfolder = s.this_session().store.folder")
+        folder = server.run(kernel_id, "", "folder")
+        moved = Path(f"{folder}.aside")
+        Path(folder).rename(moved)
+        Path(folder).write_text("")  # a file where the store has to be
+        try:
+            with no_room_beside(nodes, before):
+                cell = run(server, kernel_id, "%gpupool request 0.5 --move")
+        finally:
+            Path(folder).unlink()
+            moved.rename(folder)
+        assert cell.status == "error", cell.text
+        assert "goes on" not in cell.text
+        assert lease_of(nodes, kernel_id)["holder"] == before["holder"]
+        assert server.run(kernel_id, "", "x") == 1
+
+
+def test_a_kernel_of_the_servers_own_is_told_how_one_gets_one_that_moves(
+    nodes: TwoNodes, server: ServerProcess
+) -> None:
+    kernel_id = server.start_kernel()
+    cell = run(server, kernel_id, "%gpupool request 0.25 --move")
+    assert "was not started by the pool" in cell.text
+    assert "kernelspec install" in cell.text
+    assert not [it for it in nodes.pool.get("/api/v1/leases").body if it["holder"]["kernel_id"] == kernel_id]
+    assert server.ask("DELETE", f"api/kernels/{kernel_id}").status == 204
+
+
+def test_a_kernel_that_is_killed_before_its_first_cell_still_has_its_variables(
+    nodes: TwoNodes, server: ServerProcess
+) -> None:
+    with kernel_on(server) as kernel_id:
+        first = lease_of(nodes, kernel_id)
+        server.run(kernel_id, "x = 41")
+        with no_room_beside(nodes, first):
+            run(server, kernel_id, "%gpupool request 0.5 --move")
+            second = lease_of(nodes, kernel_id, unlike=first["holder"]["pid"])
+            os.kill(second["holder"]["pid"], signal.SIGKILL)
+            third = lease_of(nodes, kernel_id, unlike=second["holder"]["pid"])
+        assert third["node_id"] == second["node_id"]
+        assert "has moved here" in run(server, kernel_id, "x += 1").stderr
+        assert server.run(kernel_id, "", "x") == 42
