@@ -27,6 +27,7 @@ from jupyter_gpupool.server.kernels import KernelRoster
 from jupyter_gpupool.server.link import PoolLink
 from jupyter_gpupool.server.settings import PARTS_KEY, LinkSettings, ServerParts
 from jupyter_gpupool.server.stream import GOING_AWAY, PoolStream
+from jupyter_gpupool.server.working import Working
 
 if TYPE_CHECKING:
     from jupyter_gpupool.server.slices import ServerSlice
@@ -108,6 +109,8 @@ class GPUPoolExtension(ExtensionApp):
             slice=self._slice(link),
         )
         self.settings[PARTS_KEY] = self.parts
+        server_lease = self.parts.slice.lease_id if self.parts.slice is not None else ""
+        self.working = Working(link, self._running, self.settings["last_activity_times"], server_lease)
         if self.default_provisioner:
             self._offer_provisioner()
 
@@ -118,15 +121,12 @@ class GPUPoolExtension(ExtensionApp):
             return None
         from jupyter_gpupool.server.slices import ServerSlice
 
-        def kernels() -> list[Any]:
-            manager: Any = getattr(self.serverapp, "kernel_manager", None)
-            return (
-                []
-                if manager is None
-                else [manager.get_kernel(kernel_id) for kernel_id in manager.list_kernel_ids()]
-            )
+        return ServerSlice(lease_id, link, lambda: list(self._running().values()), log=self.log)
 
-        return ServerSlice(lease_id, link, kernels, log=self.log)
+    def _running(self) -> dict[str, Any]:
+        """Return the managers of this server's kernels by id."""
+        manager: Any = getattr(self.serverapp, "kernel_manager", None)
+        return {} if manager is None else {it: manager.get_kernel(it) for it in manager.list_kernel_ids()}
 
     def initialize_handlers(self) -> None:
         """Add the paths of the API."""
@@ -146,6 +146,7 @@ class GPUPoolExtension(ExtensionApp):
         """Begin to look for the pool, now that the loop runs."""
         if self.parts is not None:
             self.parts.link.start()
+            self.working.start()
             if self.parts.slice is not None:
                 self.parts.slice.start()
 
@@ -157,6 +158,7 @@ class GPUPoolExtension(ExtensionApp):
             socket.close(GOING_AWAY, "The server stops.")
         if self.parts.slice is not None:
             await self.parts.slice.close()
+        await self.working.close()
         await self.parts.link.close()
 
     def _offer_provisioner(self) -> None:

@@ -34,6 +34,15 @@ class Person:
     def pool(self, method: str, path: str, body: object = None) -> Any:
         return self.hub.pool(method, path, body, token=self.token)
 
+    def wait_for_devices(self) -> None:
+        """Wait until the pool has devices: its agent joins a moment after it answers."""
+
+        def there() -> bool:
+            answer = self.pool("GET", "/api/v1/devices")
+            return answer.status == 200 and bool(answer.body)
+
+        wait_for(there, "the pool's devices")
+
     def leases(self) -> list[Any]:
         found: list[Any] = self.pool("GET", "/api/v1/leases").body
         return found

@@ -33,13 +33,8 @@ except Exception as error:
 def people() -> Iterator[list[Person]]:
     with running_hub(2, offers=OFFERS, arguments=["--emulate", "1xA100-80GB"]) as (hub, names):
         everybody = [Person(hub, name, hub.add_user(name)) for name in names]
-        wait_for(lambda: _gpus(everybody[0]), "the pool's GPU")
+        everybody[0].wait_for_devices()
         yield everybody
-
-
-def _gpus(person: Person) -> list[object]:
-    answer = person.pool("GET", "/api/v1/devices")
-    return [it for it in answer.body if it["kind"] == "cuda"] if answer.status == 200 else []
 
 
 def test_what_is_not_offered_is_refused_with_what_is(people: list[Person]) -> None:

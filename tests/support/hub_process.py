@@ -113,7 +113,11 @@ class HubProcess:
         self.url = f"http://127.0.0.1:{port}"
         self.pool_url = f"http://127.0.0.1:{self.pool_port}"
         self.runtime = self._private / "run"
-        environment = {"PATH": _path(), "JUPYTERHUB_SINGLEUSER_APP": "jupyter_server.serverapp.ServerApp"}
+        environment = {
+            "PATH": _path(),
+            "JUPYTERHUB_SINGLEUSER_APP": "jupyter_server.serverapp.ServerApp",
+            "JUPYTERHUB_ACTIVITY_INTERVAL": "1",
+        }
         if os.environ.get("PYTHONPATH"):
             environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
         told = {
