@@ -60,9 +60,14 @@ class Command(JupyterApp):  # type: ignore[misc]
         self.print_help()
         return 0
 
-    def log_to_stderr(self) -> None:
-        """Show what our modules log, with the time."""
-        logging.basicConfig(
-            stream=sys.stderr, level=self.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-        )
+    def log_to_stderr(self, how: str = "text") -> None:
+        """Show what our modules log, with the time: as text, or as JSON."""
+        from jupyter_gpupool.service.logs import LogFormat, settle
+
+        handler = logging.StreamHandler(sys.stderr)
+        settle(handler, LogFormat(how))
+        logging.basicConfig(level=self.log_level, handlers=[handler])
+        if how == LogFormat.JSON.value:
+            for own in self.log.handlers:
+                settle(own, LogFormat.JSON)
         logging.getLogger("jupyter_gpupool").setLevel(self.log_level)

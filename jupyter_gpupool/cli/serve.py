@@ -8,14 +8,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-from traitlets import Bool, Int, Unicode
+from traitlets import Bool, Enum, Int, Unicode
 
 from jupyter_gpupool.cli.base import AGENT_ALIASES, COMMON_ALIASES, COMMON_FLAGS, Command
 from jupyter_gpupool.cluster.settings import PoolAgent, load_rules
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.protocol.join import AGENT_PORT, ENV_JOIN_TOKEN, check_node_name
 from jupyter_gpupool.protocol.paths import data_dir, make_runtime_dir, runtime_dir
+from jupyter_gpupool.service.logs import LogFormat
 from jupyter_gpupool.service.settings import PoolService
+
+
+def _log_lines() -> Any:
+    """Make the trait that says how log lines are written."""
+    formats = [it.value for it in LogFormat]
+    return Enum(formats, "text", help="How log lines are written: text, or a JSON document each.").tag(
+        config=True
+    )
 
 
 class ServeApp(Command):
@@ -36,6 +45,7 @@ class ServeApp(Command):
         "ip": "PoolService.ip",
         "port": "PoolService.port",
         "listen": "PoolService.listen",
+        "log-lines": "ServeApp.log_lines",
     }
     flags: ClassVar[Any] = {
         **COMMON_FLAGS,
@@ -46,6 +56,7 @@ class ServeApp(Command):
         "emulate-beside": ({"PoolService": {"emulate_beside": True}}, PoolService.emulate_beside.help),
         "hub": ({"PoolService": {"hub": True}}, PoolService.hub.help),
     }
+    log_lines = _log_lines()
     embedded = Bool(False, help="A user's own pool: it ends when nobody needs it.").tag(config=True)
 
     def run(self) -> int:
@@ -57,7 +68,7 @@ class ServeApp(Command):
         from jupyter_gpupool.service.main import run_service
 
         shed_inherited_limits()
-        self.log_to_stderr()
+        self.log_to_stderr(self.log_lines)
         rules = PoolAgent(parent=self).rules()
         settings = PoolService(parent=self).settings(embedded=self.embedded, rules=rules)
         try:
@@ -97,6 +108,7 @@ class AgentApp(Command):
         "rules": "AgentApp.passed_rules",
         "join-token-file": "AgentApp.join_token_file",
         "node": "AgentApp.node",
+        "log-lines": "AgentApp.log_lines",
         "host": "AgentApp.host",
         "port": "AgentApp.port",
     }
@@ -111,6 +123,7 @@ class AgentApp(Command):
         "", help="Everything of PoolAgent as JSON, as a pool service passes it on; it overrides the rest."
     ).tag(config=True)
 
+    log_lines = _log_lines()
     join_token_file = Unicode(
         "", help=f"File with the join token, - for standard input; empty to look in ${ENV_JOIN_TOKEN}."
     ).tag(config=True)
@@ -128,7 +141,7 @@ class AgentApp(Command):
 
         from jupyter_gpupool.cluster.agent import AgentSettings, run_agent
 
-        self.log_to_stderr()
+        self.log_to_stderr(self.log_lines)
         service = PoolService(parent=self)
         passed = self.passed_rules
         elsewhere = self._joined(self.extra_args[0]) if self.extra_args else {}

@@ -49,14 +49,23 @@ class PoolRefused(ClientError):
     ----------
     retry_after : float or None
         Seconds after which it may work.
+    request_id : str
+        By which the request is found in the log of the pool service; empty when there was none.
     """
 
     def __init__(
-        self, message: str, *, hint: str = "", code: str = "refused", retry_after: float | None = None
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        code: str = "refused",
+        retry_after: float | None = None,
+        request_id: str = "",
     ) -> None:
         super().__init__(message, hint=hint)
         self.code = code
         self.retry_after = retry_after
+        self.request_id = request_id
 
 
 #: ``code`` of the error envelope -> the class a caller would expect; all others are `PoolRefused`.
@@ -84,7 +93,13 @@ def from_doc(doc: ErrorDoc) -> GPUPoolError:
         return refused
     if kind := _CLASSES.get(doc.code):
         return kind(doc.message, hint=doc.hint)
-    return PoolRefused(doc.message, hint=doc.hint, code=doc.code, retry_after=doc.retry_after)
+    return PoolRefused(
+        doc.message,
+        hint=doc.hint,
+        code=doc.code,
+        retry_after=doc.retry_after,
+        request_id=doc.request_id,
+    )
 
 
 def from_answer(status: int, body: bytes) -> GPUPoolError:

@@ -32,6 +32,8 @@ class ErrorDoc(msgspec.Struct, kw_only=True, omit_defaults=True):
     message: str
     hint: str = ""
     retry_after: float | None = None
+    #: By which the request is found in the log of the service.
+    request_id: str = ""
 
 
 class ShareDoc(msgspec.Struct, kw_only=True):

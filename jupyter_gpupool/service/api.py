@@ -1,15 +1,17 @@
 """The HTTP API as an ASGI application: which handler answers what, and how errors are told.
 
 Rules of this module: every answer that is not a success is an `ErrorDoc`; what is not an error of ours is a
-bug, logged with the id that the client was given. The contract is openapi.yaml.
+bug, logged with the id that the answer has. The contract is openapi.yaml.
 """
 
 from __future__ import annotations
 
 import logging
 import re
+from time import perf_counter
 
 from jupyter_gpupool.core.errors import GPUPoolError
+from jupyter_gpupool.protocol.limits import printable
 from jupyter_gpupool.protocol.names import API_PREFIX
 from jupyter_gpupool.service import handlers_admin as admin
 from jupyter_gpupool.service import handlers_leases as leases
@@ -18,6 +20,7 @@ from jupyter_gpupool.service import handlers_processes as processes
 from jupyter_gpupool.service import handlers_snapshots as snapshots
 from jupyter_gpupool.service.auth import Forbidden, Scope
 from jupyter_gpupool.service.errors import MethodNotAllowed, NotFound, answer_for
+from jupyter_gpupool.service.logs import ACCESS, REQUEST_ID
 from jupyter_gpupool.service.web import (
     ALWAYS,
     Answer,
@@ -121,14 +124,18 @@ class API:
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request."""
         request = Request(self._context, scope, receive)
+        REQUEST_ID.set(request.id)  # each request is answered in a task of its own
+        began = perf_counter()
         self._context.activity.touch()
         try:
             answer = await self._answer(request)
         except GPUPoolError as error:
             answer = _told(request, error)
         except Exception:
-            _log.exception("%s %s %s failed", request.id, request.method, request.path)
-            answer = _told(request, GPUPoolError("The pool made a mistake.", hint="Its log says more."))
+            _log.exception("%s %s failed", request.method, printable(request.path))
+            hint = f"Its log says more of request {request.id}."
+            answer = _told(request, GPUPoolError("The pool made a mistake.", hint=hint))
+        _note(request, answer, perf_counter() - began)
         await self._send(request, answer, send)
 
     async def _answer(self, request: Request) -> Answer | Stream:
@@ -174,6 +181,22 @@ class API:
         await send({"type": "http.response.body", "body": answer.body})
 
 
+def _note(request: Request, answer: Answer | Stream, seconds: float) -> None:
+    """Log one answer: never its query, headers or body."""
+    if not ACCESS.isEnabledFor(logging.INFO):
+        return
+    status = 200 if isinstance(answer, Stream) else answer.status
+    path = printable(request.path)
+    fields = {
+        "method": request.method,
+        "path": path,
+        "status": status,
+        "milliseconds": round(seconds * 1000, 3),
+        "owner": request.owner,
+    }
+    ACCESS.info("%s %s %d", request.method, path, status, extra={"fields": fields})
+
+
 async def _pass_on(answer: Stream, send: Send) -> None:
     async for part in answer.parts:
         await send({"type": "http.response.body", "body": part, "more_body": True})
@@ -197,6 +220,7 @@ def _find(path: str) -> tuple[str, tuple[str, ...]]:
 def _told(request: Request, error: GPUPoolError) -> Answer:
     """Make the answer that tells of an error."""
     status, doc = answer_for(error)
+    doc.request_id = request.id
     headers: list[tuple[bytes, bytes]] = []
     if status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
@@ -205,5 +229,5 @@ def _told(request: Request, error: GPUPoolError) -> Answer:
     if doc.retry_after is not None:
         headers.append((b"retry-after", b"%.0f" % doc.retry_after))
     if status >= 500:
-        _log.warning("%s %s %s: %s", request.id, request.method, request.path, error)
+        _log.warning("%s %s: %s", request.method, printable(request.path), error)
     return json_answer(doc, status, *headers)

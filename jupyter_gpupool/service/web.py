@@ -21,6 +21,7 @@ from jupyter_gpupool.service.clock import PoolClock
 from jupyter_gpupool.service.desk import Desk
 from jupyter_gpupool.service.errors import TooLarge, TooSlow
 from jupyter_gpupool.service.host import PoolHost
+from jupyter_gpupool.service.logs import good_id
 from jupyter_gpupool.service.maintenance import Maintenance
 from jupyter_gpupool.service.measured import Measured
 from jupyter_gpupool.service.metrics import Metrics
@@ -94,7 +95,7 @@ class Request:
     context : Context
         The parts of the service.
     id : str
-        By which it is found in the log.
+        By which it is found in the log: the client's ``X-Request-ID``, or one that is made.
     method, path : str
         As HTTP has them; the path is decoded.
     body : bytes
@@ -108,7 +109,7 @@ class Request:
 
     def __init__(self, context: Context, scope: Message, receive: Receive) -> None:
         self.context = context
-        self.id = next(context.request_ids)
+        self.id = good_id(self._told_id(scope)) or next(context.request_ids)
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.body = b""
@@ -117,6 +118,11 @@ class Request:
         self._receive = receive
         self._who: Principal | None = None
         self._refusal: GPUPoolError = Unauthenticated("Nobody has looked at this request's token yet.")
+
+    @staticmethod
+    def _told_id(scope: Message) -> str | None:
+        told = [value for name, value in scope["headers"] if name == b"x-request-id"]
+        return told[0].decode("latin-1") if len(told) == 1 else None
 
     def header(self, name: bytes) -> str | None:
         """Return a header by its name in small letters; None when it was not sent."""
@@ -151,6 +157,11 @@ class Request:
         if self._who is None:
             raise self._refusal
         return self._who
+
+    @property
+    def owner(self) -> str:
+        """Who sent this, for the log; empty when it is nobody."""
+        return self._who.owner if self._who is not None else ""
 
     async def identify(self, *, fresh: bool) -> Principal | None:
         """Find out who sent this; None, for what needs no token, when that is nobody."""

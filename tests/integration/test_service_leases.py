@@ -212,7 +212,7 @@ class TestAnswers:
         answer = pool.ask("PUT", f"{API_PREFIX}/leases")
         assert code(answer) == (405, "method_not_allowed")
         assert answer.headers["Allow"] == "GET, POST, DELETE"
-        assert answer.headers["X-Request-Id"]
+        assert answer.headers["X-Request-Id"] == answer.body["request_id"]
 
     @pytest.mark.parametrize(
         ("body", "expected"),

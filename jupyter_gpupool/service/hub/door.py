@@ -16,6 +16,7 @@ from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.core.shares import parse_duration
 from jupyter_gpupool.protocol.administration import DrainRequest
 from jupyter_gpupool.protocol.codec import encode
+from jupyter_gpupool.protocol.limits import printable
 from jupyter_gpupool.service import validate
 from jupyter_gpupool.service.auth import Forbidden, Principal, Scope, Unauthenticated
 from jupyter_gpupool.service.errors import answer_for
@@ -23,6 +24,7 @@ from jupyter_gpupool.service.hub import page
 from jupyter_gpupool.service.hub.auth import HubAuthenticator
 from jupyter_gpupool.service.hub.settings import HubSettings
 from jupyter_gpupool.service.hub.visits import LOGIN_COOKIE, SESSION_COOKIE, Session, Visits
+from jupyter_gpupool.service.logs import REQUEST_ID
 from jupyter_gpupool.service.web import ALWAYS, App, Context, Message, Receive, Request, Send
 
 _log = logging.getLogger(__name__)
@@ -89,14 +91,16 @@ class HubDoor:
             await self._api(scope, receive, send)
             return
         request = Request(self._context, scope, receive)
+        REQUEST_ID.set(request.id)
         try:
             await handler(request, send)
         except GPUPoolError as error:
             status, doc = answer_for(error)
             await _html(send, status, page.failure(doc.message, doc.hint))
         except Exception:
-            _log.exception("%s %s %s failed", request.id, request.method, request.path)
-            await _html(send, 500, page.failure("The pool made a mistake.", "Its log says more."))
+            _log.exception("%s %s failed", request.method, printable(request.path))
+            hint = f"Its log says more of request {request.id}."
+            await _html(send, 500, page.failure("The pool made a mistake.", hint))
 
     async def _page(self, request: Request, send: Send) -> None:
         _only(request, "GET")
