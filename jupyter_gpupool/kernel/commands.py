@@ -103,6 +103,12 @@ _WORKERS = (
         for it in _REQUEST
         if it.flag in {"--memory", "--kind", "--device", "--priority", "--cpus", "--host-memory", "--model"}
     ),
+    Option(
+        flag="--protocol",
+        metavar="NAME",
+        help="how workers speak: tls (without it), or ucx where it is installed",
+        choices=("tls", "ucx"),
+    ),
 )
 SHARES = ("0.25", "0.5", "0.75", "1", "2")
 COUNTS = ("x2", "x4", "x8")

@@ -34,6 +34,8 @@ class Scaled(msgspec.Struct, kw_only=True, frozen=True):
         What each of them asks the pool for.
     pid : int
         The kernel's process.
+    protocol : str
+        How they speak.
     started : str
         When that began, as the system says: another process may get the number later.
     """
@@ -42,6 +44,7 @@ class Scaled(msgspec.Struct, kw_only=True, frozen=True):
     each: WorkerWish
     pid: int
     started: str
+    protocol: str = "tls"
 
 
 def keep(shell: Any, cluster: GPUPoolCluster, workers: Wish) -> None:
@@ -50,7 +53,9 @@ def keep(shell: Any, cluster: GPUPoolCluster, workers: Wish) -> None:
         scaled.forget(shell)
         return
     pid = os.getpid()
-    kept = Scaled(workers=workers, each=cluster.wish, pid=pid, started=started(pid))
+    kept = Scaled(
+        workers=workers, each=cluster.wish, protocol=cluster.protocol, pid=pid, started=started(pid)
+    )
     scaled.keep(shell, msgspec.json.encode(kept))
 
 
@@ -67,7 +72,7 @@ def scale_again(shell: Any, data: bytes) -> None:
     if started(found.pid) == found.started:
         return  # that process lives, so this is not its restart
     try:
-        api.scale_again(found.workers, found.each)
+        api.scale_again(found.workers, found.each, found.protocol)
     except (GPUPoolError, OSError) as error:
         tell(f"This kernel has restarted without its workers: {error} `%gpupool scale` asks for them.")
         return

@@ -16,8 +16,9 @@ from jupyter_gpupool.kernel.scaled import forget
 from jupyter_gpupool.kernel.shell import running_shell
 from jupyter_gpupool.sessions.again import keep
 from jupyter_gpupool.sessions.cluster import GPUPoolCluster
-from jupyter_gpupool.sessions.errors import NoCluster
+from jupyter_gpupool.sessions.errors import NoCluster, OtherWorkers
 from jupyter_gpupool.sessions.shape import Wish, parse_workers
+from jupyter_gpupool.sessions.wire import TLS, UNENCRYPTED
 from jupyter_gpupool.sessions.wish import WorkerWish
 
 #: The share of each worker where nobody says.
@@ -30,6 +31,7 @@ def scale(
     workers: str | int,
     *,
     share: str | float | None = None,
+    protocol: str | None = None,
     **lease: Any,
 ) -> GPUPoolCluster:
     """Have so many workers in the session cluster of this process, each on a lease of its own.
@@ -44,6 +46,8 @@ def scale(
     share : str or float, optional
         Part of a device for each worker, as `request` takes it; without it a quarter, and what the present
         workers have where there are any.
+    protocol : str, optional
+        How they speak: ``tls`` (without it); or ``ucx``, without keys, where distributed-ucxx is installed.
     **lease
         ``memory``, ``kind``, ``device``, ``cpus``, ``host_memory``, ``model`` and ``priority`` of each
         worker's lease, as `request` takes them.
@@ -64,9 +68,13 @@ def scale(
     if cluster is None:
         if wanted.most == 0:
             raise NoCluster("This process has no workers.", hint="`%gpupool scale 2` asks for two.")
-        cluster = _made(WorkerWish.read(SHARE if share is None else share, **lease))
-    elif share is not None or any(value is not None for value in lease.values()):
-        cluster = _sized(cluster, WorkerWish.read(SHARE if share is None else share, **lease))
+        cluster = _made(WorkerWish.read(SHARE if share is None else share, **lease), protocol or TLS)
+        if cluster.protocol != TLS:
+            tell(UNENCRYPTED)
+    else:
+        _check_protocol(cluster, protocol)
+        if share is not None or any(value is not None for value in lease.values()):
+            cluster = _sized(cluster, WorkerWish.read(SHARE if share is None else share, **lease))
     cluster.made_again = False
     _have(cluster, wanted)
     cluster.settle(SETTLE_SECONDS)
@@ -75,17 +83,17 @@ def scale(
     return cluster
 
 
-def scale_again(workers: Wish, each: WorkerWish) -> None:
+def scale_again(workers: Wish, each: WorkerWish, protocol: str) -> None:
     """Have the workers that this kernel had before it was started again; waits for none of them."""
     if _living() is None:
-        cluster = _made(each)
+        cluster = _made(each, protocol)
         cluster.made_again = True
         _have(cluster, workers)
 
 
-def _made(each: WorkerWish) -> GPUPoolCluster:
+def _made(each: WorkerWish, protocol: str) -> GPUPoolCluster:
     """Make the cluster of this process."""
-    cluster = GPUPoolCluster(each)
+    cluster = GPUPoolCluster(each, protocol=protocol)
     cluster.on_close = lambda: forget(running_shell())
     this_process().cluster = cluster
     return cluster
@@ -95,9 +103,18 @@ def _sized(cluster: GPUPoolCluster, each: WorkerWish) -> GPUPoolCluster:
     """Return a cluster whose workers are of this size; one that nobody has asked for yet gives way."""
     if cluster.made_again and each != cluster.wish:
         cluster.close()
-        return _made(each)
+        return _made(each, cluster.protocol)
     cluster.check_wish(each)
     return cluster
+
+
+def _check_protocol(cluster: GPUPoolCluster, protocol: str | None) -> None:
+    """Refuse to let a cluster speak otherwise than it does."""
+    if protocol and protocol[:3] != cluster.protocol[:3]:
+        raise OtherWorkers(
+            f"This cluster speaks {cluster.protocol}, and all of its parts do.",
+            hint="`cluster.close()` ends it; then scale anew.",
+        )
 
 
 def _have(cluster: GPUPoolCluster, wanted: Wish) -> None:

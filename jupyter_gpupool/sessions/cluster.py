@@ -34,9 +34,9 @@ from jupyter_gpupool.sessions.home import Home, this_home
 from jupyter_gpupool.sessions.launcher import LocalLauncher, WorkerLauncher
 from jupyter_gpupool.sessions.leased import End, LeasedWorker, Stage
 from jupyter_gpupool.sessions.retiring import retire
-from jupyter_gpupool.sessions.security import new_security
 from jupyter_gpupool.sessions.shape import capacity, check_workers
 from jupyter_gpupool.sessions.watching import Watching
+from jupyter_gpupool.sessions.wire import TLS, wire
 from jupyter_gpupool.sessions.wish import WorkerWish
 from jupyter_gpupool.sessions.words import status_rows
 
@@ -81,6 +81,8 @@ class GPUPoolCluster(Cluster):  # type: ignore[misc]
         loopback, and workers are on this node only.
     name : str, optional
         Of the cluster.
+    protocol : str
+        ``tls``; or ``ucx``, where distributed-ucxx is installed: without keys, on a network of your own only.
     asynchronous, loop, quiet, silence_logs
         As other Dask clusters have them.
     **lease
@@ -103,6 +105,7 @@ class GPUPoolCluster(Cluster):  # type: ignore[misc]
         launcher: WorkerLauncher | None = None,
         host: str | None = None,
         name: str | None = None,
+        protocol: str = TLS,
         asynchronous: bool = False,
         loop: Any = None,
         quiet: bool = True,
@@ -117,7 +120,7 @@ class GPUPoolCluster(Cluster):  # type: ignore[misc]
         #: Whether it is there because its kernel had one before a restart, and nobody has scaled it since.
         self.made_again = False
         self.home: Home = this_home()
-        self.security = new_security()
+        self.protocol, self.security = wire(protocol)
         self.scheduler: Any = None
         #: The workers that are wanted, by name, whether they have joined or not.
         self.workers: dict[str, LeasedWorker] = {}
@@ -166,7 +169,7 @@ class GPUPoolCluster(Cluster):  # type: ignore[misc]
         try:
             self.scheduler = await Scheduler(
                 host=self._host,
-                protocol="tls",
+                protocol=self.protocol,
                 port=0,
                 security=self.security,
                 dashboard_address="127.0.0.1:0",

@@ -51,3 +51,9 @@ class TooManyWorkers(SessionError):
     """Raised when more workers are asked for than a session cluster has. Ask for larger shares instead."""
 
     code = "too_many_workers"
+
+
+class ProtocolMissing(SessionError):
+    """Raised when workers are to speak by something that is not installed. The message names it."""
+
+    code = "protocol_missing"

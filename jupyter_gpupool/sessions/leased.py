@@ -16,6 +16,7 @@ from enum import Enum
 from pathlib import Path
 
 import dask
+from distributed.security import Security
 from distributed.system import MEMORY_LIMIT
 
 from jupyter_gpupool.core.devices import DeviceKind
@@ -28,7 +29,6 @@ from jupyter_gpupool.sessions.desk import PoolDesk, is_over
 from jupyter_gpupool.sessions.errors import LeaseLost, WorkerFailed
 from jupyter_gpupool.sessions.launcher import WorkerLauncher, WorkerProcess
 from jupyter_gpupool.sessions.order import WorkerOrder
-from jupyter_gpupool.sessions.security import MemorySecurity
 from jupyter_gpupool.sessions.shape import shape_of
 
 
@@ -84,8 +84,8 @@ class LeasedWorker:
         Starts its process.
     scheduler, host : str
         Addresses of the scheduler, and that the worker listens on.
-    security : MemorySecurity
-        The cluster's keys.
+    security : Security
+        The cluster's keys, where it has any.
     environment : callable
         Returns the environment of its process.
     """
@@ -99,7 +99,7 @@ class LeasedWorker:
         launcher: WorkerLauncher,
         scheduler: str,
         host: str,
-        security: MemorySecurity,
+        security: Security,
         environment: Callable[[], Mapping[str, str]],
     ) -> None:
         self.name = name
@@ -239,8 +239,8 @@ class LeasedWorker:
             nthreads=shape.nthreads,
             memory_limit_bytes=shape.memory_limit_bytes,
             resources=shape.resources,
-            certificate=self._security.tls_worker_cert,
-            key=self._security.tls_worker_key,
+            certificate=self._security.tls_worker_cert or "",
+            key=self._security.tls_worker_key or "",
             config=dask.config.serialize(dask.config.config),
             path=[str(Path.cwd() / place) for place in sys.path],  # an empty place is this directory
             parent=os.getpid() if here else 0,

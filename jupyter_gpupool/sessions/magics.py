@@ -17,6 +17,7 @@ def scale(arguments: Namespace) -> Rendering:
     cluster = api.scale(
         arguments.words[0],
         share=arguments.share,
+        protocol=arguments.protocol,
         memory=arguments.memory,
         kind=arguments.kind,
         device=arguments.device,

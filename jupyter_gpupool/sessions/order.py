@@ -32,7 +32,7 @@ class WorkerOrder(msgspec.Struct, kw_only=True):
     nthreads: int
     memory_limit_bytes: int
     resources: dict[str, float]
-    #: PEM of the cluster.
+    #: PEM of the cluster; empty where it has no keys.
     certificate: str
     key: str
     #: Dask's configuration, as `dask.config.serialize` writes it.

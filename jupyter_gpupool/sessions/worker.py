@@ -90,7 +90,7 @@ async def _serve(order: WorkerOrder, reply: AttachReply) -> int:
     from distributed import Worker
 
     from jupyter_gpupool.sessions.cuda import worker_options
-    from jupyter_gpupool.sessions.security import security_from
+    from jupyter_gpupool.sessions.wire import keys_for, scheme_of
 
     dask.config.update(dask.config.config, dask.config.deserialize(order.config), priority="new")
     options: dict[str, Any] = worker_options(order) if order.cuda else {}
@@ -100,9 +100,9 @@ async def _serve(order: WorkerOrder, reply: AttachReply) -> int:
         nthreads=order.nthreads,
         memory_limit=order.memory_limit_bytes,
         resources=order.resources,
-        security=security_from(order.certificate, order.key),
+        security=keys_for(order.certificate, order.key),
         host=order.host or _address_towards(order.scheduler),
-        protocol="tls",
+        protocol=scheme_of(order.scheduler),
         dashboard_address="127.0.0.1:0",
         dashboard=False,
         death_timeout=_JOIN_SECONDS,
