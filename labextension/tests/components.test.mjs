@@ -203,7 +203,7 @@ test('nine devices are a table, of which only what is seen exists', () => {
   const html = shown(many);
   assert.match(html, /role="table" aria-label="Devices" aria-rowcount="65"/);
   assert.ok(html.match(/role="row"/g).length < 30);
-  assert.match(html, /title="NVIDIA A100">cuda0</);
+  assert.match(html, /title="cuda0: NVIDIA A100">cuda0</);
 });
 
 test('many devices keep their marks: emulated, failing, on which node', () => {

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from playwright.sync_api import expect
 
@@ -25,6 +26,13 @@ _LOOK = """async ours => {
   const found = await window.axe.run({ include: there });
   return found.violations.flatMap(it => it.nodes.map(node => it.id + node.html + node.failureSummary));
 }"""
+
+#: Names of devices that are cut.
+_CUT = """() => [...document.querySelectorAll('.jp-GPUPool-line [role=rowheader]')]
+  .filter(it => it.scrollWidth > it.clientWidth).map(it => it.textContent)"""
+#: Where the columns of each line end, the headings first.
+_EDGES = """() => [...document.querySelectorAll('.jp-GPUPool-line:not(.jp-mod-node)')]
+  .map(line => [...line.children].map(it => it.getBoundingClientRect().right))"""
 
 
 def violations(page: LabPage) -> list[str]:
@@ -85,6 +93,23 @@ def test_of_64_devices_only_those_that_are_seen_exist_and_the_last_can_be_reache
     channel.say(made_up_pool(64, 200, tick=30))
     expect(page.device("cuda63")).to_be_visible()
     page.screenshot("many-devices")
+
+
+@pytest.mark.slow
+def test_a_narrow_table_shows_each_instance_of_a_gpu_by_its_whole_name_below_its_headings(
+    page: LabPage,
+) -> None:
+    page.page.set_viewport_size({"width": 700, "height": 900})
+    channel = opened(page, 64, 200)
+    whole = made_up_pool(64, 200)
+    instances = [msgspec.structs.replace(it, name=f"{it.name}-mig1") for it in whole.devices]
+    channel.say(msgspec.structs.replace(whole, revision=2, devices=instances))
+    expect(page.panel.get_by_role("button", name="cuda10-mig1", exact=True)).to_be_visible()
+    assert page.page.evaluate(_CUT) == []
+    edges: list[list[float]] = page.page.evaluate(_EDGES)
+    assert len(edges) > 10
+    assert all(line == pytest.approx(edges[0], abs=0.5) for line in edges)
+    page.screenshot("instances")
 
 
 @pytest.mark.slow

@@ -18,6 +18,9 @@ const SEEN = 16;
 /** So many more exist above and below, so that slow scrolling shows no gaps. */
 const SPARE = 4;
 
+/** Longer names are cut, letters. */
+const LONGEST = 16;
+
 /** A line: a node's name, or one of its devices. */
 type Line =
   | { readonly kind: 'node'; readonly node: INode | null; readonly key: string }
@@ -44,6 +47,7 @@ export function DeviceTable(props: {
         role="table"
         aria-label={trans.__('Devices')}
         aria-rowcount={lines.length + 1}
+        style={{ ['--jp-GPUPool-letters' as string]: longestName(pool) }}
       >
         <div className="jp-GPUPool-line jp-mod-head" role="row" aria-rowindex={1}>
           <span role="columnheader">{trans.__('Device')}</span>
@@ -114,7 +118,7 @@ const NodeLine = React.memo(function NodeLine(props: {
   const { node, index, env } = props;
   return (
     <div className="jp-GPUPool-line jp-mod-node" role="row" aria-rowindex={index}>
-      <span role="cell" aria-colspan={4}>
+      <span role="cell" aria-colspan={4} title={node?.hostname}>
         {node?.hostname ?? env.trans.__('unknown node')}
         {node && <NodeBadge node={node} env={env} />}
       </span>
@@ -142,7 +146,7 @@ const DeviceLine = React.memo(function DeviceLine(props: {
           type="button"
           className="jp-GPUPool-link"
           aria-expanded={isChosen}
-          title={isWell ? device.model : trouble}
+          title={`${device.name}: ${isWell ? device.model : trouble}`}
           onClick={() => choose(isChosen ? '' : device.id)}
         >
           {device.name}
@@ -163,6 +167,11 @@ const DeviceLine = React.memo(function DeviceLine(props: {
     </div>
   );
 });
+
+/** Letters of the longest name that is shown in full: instances of a GPU differ in the last one. */
+function longestName(pool: IPool): number {
+  return Math.min(LONGEST, Math.max(0, ...pool.devices.map(device => device.name.length)));
+}
 
 function linesOf(pool: IPool): Line[] {
   const lines: Line[] = [];

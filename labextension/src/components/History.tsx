@@ -249,7 +249,8 @@ function common(
   scope: IScope
 ): Pick<uPlot.Options, 'padding' | 'cursor' | 'legend' | 'hooks'> {
   return {
-    padding: [6, 6, 0, 0],
+    // at the right there is room for half of a time that stands at the end
+    padding: [6, 16, 0, 0],
     legend: { show: false },
     cursor: {
       sync: { key: SYNC, setSeries: false },

@@ -23,7 +23,9 @@ export function Nodes(props: { readonly pool: IPool; readonly env: IEnv }): JSX.
           const free = own.reduce((sum, device) => sum + device.free_compute_milli, 0);
           return (
             <li key={node.id} className="jp-GPUPool-row jp-GPUPool-item">
-              <span className="jp-GPUPool-name">{node.hostname}</span>
+              <span className="jp-GPUPool-name" title={node.hostname}>
+                {node.hostname}
+              </span>
               <span className="jp-GPUPool-grow" />
               <span className="jp-GPUPool-muted">
                 {stateOf(node) === 'ready' ? (
