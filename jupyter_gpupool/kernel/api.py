@@ -15,6 +15,7 @@ from jupyter_gpupool.core.shares import parse_cores, parse_duration, parse_memor
 from jupyter_gpupool.kernel.acquire import Acquisition
 from jupyter_gpupool.kernel.cuda import cuda_started, late_sentence, restart_gives_more
 from jupyter_gpupool.kernel.lease import Lease
+from jupyter_gpupool.kernel.move import offered, request_here_or_move
 from jupyter_gpupool.kernel.notices import tell
 from jupyter_gpupool.kernel.process import Process, label, this_process
 from jupyter_gpupool.kernel.progress import WaitingLine, waiting_line
@@ -84,27 +85,21 @@ def request(
         If it is refused, ends before it is in force, or is interrupted; nothing is held or waits then.
         `KernelMoves`, if the kernel moves: nothing more of the cell runs.
     """
-    body = _body(share, memory=memory, count=count, wait=wait, hold=hold)
+    body = body_of(share, memory=memory, count=count, wait=wait, hold=hold)
     body.kind, body.device, body.model = device_kind(kind), device or "", model or ""
     body.spread, body.at_most, body.priority = spread, at_most, priority_class(priority)
     body.host_cpu_milli = 0 if cpus is None else parse_cores(cpus)
     body.host_memory_bytes = 0 if host_memory is None else parse_memory(host_memory)
-    return _here_or_move(body) if move else _acquire(body)
+    return request_here_or_move(body) if move else _acquire(body)
 
 
-def _here_or_move(body: LeaseRequest) -> Lease:
-    from jupyter_gpupool.kernel.move import request_here_or_move
-
-    return request_here_or_move(body)
-
-
-def _body(
+def body_of(
     share: str | float,
     *,
     memory: str | int | None,
-    count: str | int | None,
-    wait: str | float | bool | None,
-    hold: str | float | None,
+    count: str | int | None = None,
+    wait: str | float | bool | None = None,
+    hold: str | float | None = None,
 ) -> LeaseRequest:
     """Read how much is asked for, and how long."""
     shares = parse_shares(share, count)
@@ -137,7 +132,7 @@ def request_from_thread(
     cell_runs : callable
         Tells whether a cell runs when it is granted.
     """
-    body = _body(share, memory=memory, count=None, wait=wait, hold=None)
+    body = body_of(share, memory=memory, count=None, wait=wait, hold=None)
     body.kind = device_kind(kind)
     return _acquire(body, line, cell_runs)
 
@@ -157,7 +152,8 @@ def _acquire(
     process.living()
     _tell_if_late(process, body.kind)
     body.holder = HolderRequest(key=process.key, label=label(), hostname=printable(socket.gethostname()))
-    doc, settings = Acquisition(process.client, line or waiting_line()).request(body)
+    with offered(body):
+        doc, settings = Acquisition(process.client, line or waiting_line()).request(body)
     lease = Lease(process, doc, settings)
     process.hold(lease, cell_runs=cell_runs())
     return lease

@@ -19,6 +19,7 @@ from jupyter_gpupool.kernel import api, render
 from jupyter_gpupool.kernel.cell import run_cell
 from jupyter_gpupool.kernel.commands import HelpShown, cell_parser, parse, parse_line
 from jupyter_gpupool.kernel.lease import Lease
+from jupyter_gpupool.kernel.move import offered
 from jupyter_gpupool.kernel.process import this_process
 from jupyter_gpupool.kernel.words import line, share_of
 
@@ -99,7 +100,8 @@ def _request(arguments: Namespace) -> Lease:
 
 def _resize(arguments: Namespace) -> Lease:
     lease = this_process().only_lease(_kind(arguments))
-    return lease.resize(arguments.share, memory=arguments.memory)
+    with offered(api.body_of(arguments.share, memory=arguments.memory)):
+        return lease.resize(arguments.share, memory=arguments.memory)
 
 
 def _release(arguments: Namespace) -> render.Rendering:

@@ -17,9 +17,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jupyter_gpupool.core.errors import DoesNotFitNow, GPUPoolError, NeverFits
+from msgspec import structs
+
+from jupyter_gpupool.core.errors import AlreadyHolds, DoesNotFitNow, GPUPoolError, NeverFits
 from jupyter_gpupool.core.shares import WHOLE_MILLI, format_compute, format_memory
-from jupyter_gpupool.kernel.errors import KernelMoves, NotMovable
+from jupyter_gpupool.kernel.errors import KernelMoves, NotMovable, NotOnNode
 from jupyter_gpupool.kernel.moved import snapshot_name
 from jupyter_gpupool.kernel.notices import tell
 from jupyter_gpupool.kernel.process import Process, this_process
@@ -70,18 +72,35 @@ def request_here_or_move(body: LeaseRequest) -> Lease:
     return lease
 
 
-def where_else(body: LeaseRequest) -> MovedDoc | None:
-    """Ask where this kernel could move to for a request; None where it cannot."""
-    if not movable():
-        return None
-    process = this_process()
-    held = list(process.held.values())
-    if len(held) != 1:
-        return None
+@contextmanager
+def offered(body: LeaseRequest) -> Iterator[None]:
+    """Have a refusal name the move as the next step, where this kernel could move for what is asked for."""
     try:
-        return process.client.move(held[0].id, _wanted(body, held[0], only_ask=True))
+        yield
+    except (AlreadyHolds, DoesNotFitNow, NeverFits, NotOnNode) as error:
+        error.hint = _offer(body, error) or error.hint
+        raise
+
+
+def _offer(body: LeaseRequest, error: GPUPoolError) -> str:
+    """Say how this kernel would have what was refused; empty where it cannot move, or nowhere has room."""
+    process = this_process()
+    if not movable() or len(process.held) != 1 or body.count > 1:
+        return ""
+    (lease,) = process.held.values()
+    kind = body.kind or (None if isinstance(error, NotOnNode) else lease.kind)
+    wanted = _wanted(structs.replace(body, kind=kind), lease, only_ask=True)
+    wanted.kind = kind
+    try:
+        place = process.client.move(lease.id, wanted)
     except GPUPoolError:
-        return None  # it was an offer only: what went wrong first is what is said
+        return ""  # it was an offer only: what was refused first is what is said
+    options = f" --kind {place.kind.value}" if place.kind is not lease.kind else ""
+    share = format_compute(body.compute_milli)
+    return (
+        f"Node {place.hostname} has room: `%gpupool request {share}{options} --move` takes this kernel "
+        "there, with its variables."
+    )
 
 
 def _the_lease(process: Process, body: LeaseRequest) -> Lease:

@@ -34,5 +34,6 @@ class MovedDoc(msgspec.Struct, kw_only=True):
     devices: list[str]
     compute_milli: int
     memory_bytes: int
+    kind: DeviceKind
     #: False where it was only asked.
     moved: bool

@@ -32,6 +32,7 @@ from jupyter_gpupool.server.node_lease import KernelLease
 from jupyter_gpupool.server.node_pool import NodeProcess
 from jupyter_gpupool.server.provisioner import EXTENSION_ARGUMENT, find_parts
 from jupyter_gpupool.server.quiesce import quiesce_kernel
+from jupyter_gpupool.server.reconnect import connect_anew
 from jupyter_gpupool.server.release import release_kernel
 from jupyter_gpupool.server.settings import ServerParts
 
@@ -53,6 +54,8 @@ class NodeProvisioner(KernelProvisionerBase):
     _process: NodeProcess | None = None
     _has_magics = False
     _watched = False
+    #: Where it listened when it was started before; None for never.
+    _address: tuple[str, KernelPorts] | None = None
     _starts = 0
     _ending: asyncio.Task[None] | None = None
     #: What the kernel says with its first cell.
@@ -117,6 +120,9 @@ class NodeProvisioner(KernelProvisionerBase):
         if not self._watched and self.parent is not None:
             self.parent.add_restart_callback(self._given_up, "dead")
             self._watched = True
+        before, self._address = self._address, (str(self.connection_info.get("ip", "")), self._ports)
+        if before not in (None, self._address) and self.parent is not None:
+            connect_anew(self.parent.parent, self.kernel_id, log=self.log)
 
     @contextlib.asynccontextmanager
     async def _told(self) -> AsyncIterator[None]:

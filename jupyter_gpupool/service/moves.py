@@ -6,9 +6,11 @@ is told that there is none.
 
 from __future__ import annotations
 
+from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.core.errors import IllegalTransition
 from jupyter_gpupool.core.events import MoveRequested
-from jupyter_gpupool.core.leases import Lease, LeaseState, Share, Want
+from jupyter_gpupool.core.leases import LeaseState, Want
+from jupyter_gpupool.core.placing import Choice
 from jupyter_gpupool.protocol.codec import decode
 from jupyter_gpupool.protocol.documents import MovedDoc, MoveRequest
 from jupyter_gpupool.service import validate
@@ -54,23 +56,25 @@ class Mover:
         now, want = self._clock.read(), _want(wanted)
         if wanted.only_ask:
             choice = self._host.pool.place_elsewhere(lease_id, want, now.now_ms, now.wall_ms)
-            return self._doc(lease, choice.node_id, choice.shares, moved=False)
+            return self._doc(lease_id, choice, moved=False)
         event = MoveRequested(now_ms=now.now_ms, wall_ms=now.wall_ms, lease_id=lease_id, want=want)
         await self._host.submit(event)
         lease = await own_lease(self._host, who, lease_id)
-        return self._doc(lease, lease.node_id, lease.shares, moved=True)
+        kind = lease.want.kind or DeviceKind.CPU
+        return self._doc(lease_id, Choice(lease.node_id, kind, lease.shares), moved=True)
 
-    def _doc(self, lease: Lease, node_id: str, shares: tuple[Share, ...], *, moved: bool) -> MovedDoc:
+    def _doc(self, lease_id: str, place: Choice, *, moved: bool) -> MovedDoc:
         pool = self._host.pool
-        node = pool.nodes.get(node_id)
-        devices = [(it.device_id, pool.device(it.device_id)) for it in shares]
+        node = pool.nodes.get(place.node_id)
+        devices = [(it.device_id, pool.device(it.device_id)) for it in place.shares]
         return MovedDoc(
-            lease_id=lease.id,
-            node_id=node_id,
-            hostname=node.hostname if node is not None else node_id,
+            lease_id=lease_id,
+            node_id=place.node_id,
+            hostname=node.hostname if node is not None else place.node_id,
             devices=[device.name if device is not None else device_id for device_id, device in devices],
-            compute_milli=shares[0].compute_milli,
-            memory_bytes=sum(it.memory_bytes for it in shares),
+            compute_milli=place.shares[0].compute_milli,
+            memory_bytes=sum(it.memory_bytes for it in place.shares),
+            kind=place.kind,
             moved=moved,
         )
 

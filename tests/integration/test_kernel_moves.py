@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import signal
 import uuid
@@ -11,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tornado.websocket import websocket_connect
 
 from jupyter_gpupool.protocol import names
 from tests.support.node_kernels import ROOT, add_kernelspec, speaking_to, start_session
 from tests.support.notebook import Cell, Talk
 from tests.support.pool_process import wait_for
-from tests.support.server_process import ServerProcess
+from tests.support.server_process import TOKEN, ServerProcess
 from tests.support.two_nodes import TwoNodes, two_nodes
 
 pytestmark = [pytest.mark.slow, pytest.mark.beside]
@@ -203,3 +206,90 @@ def test_a_kernel_that_is_killed_before_its_first_cell_still_has_its_variables(
         assert third["node_id"] == second["node_id"]
         assert "has moved here" in run(server, kernel_id, "x += 1").stderr
         assert server.run(kernel_id, "", "x") == 42
+
+
+def test_a_refusal_names_the_move_where_another_node_has_room(nodes: TwoNodes, server: ServerProcess) -> None:
+    with kernel_on(server) as kernel_id:
+        before = lease_of(nodes, kernel_id)
+        with no_room_beside(nodes, before):
+            for typed in ("request", "resize"):
+                cell = run(server, kernel_id, f"%gpupool {typed} 0.5")
+                assert "has room: `%gpupool request 0.5 --move` takes this kernel there" in cell.text
+            devices = nodes.pool.get("/api/v1/devices").body
+            (elsewhere,) = [it["id"] for it in devices if before["id"] not in it["leases"]]
+            taken = nodes.pool.request(800, device=elsewhere)
+            assert "--move" not in run(server, kernel_id, "%gpupool resize 0.5").text
+            nodes.pool.release(taken["id"])
+        assert "--move" in run(server, kernel_id, "%gpupool request --help").stdout
+        assert lease_of(nodes, kernel_id)["holder"] == before["holder"]
+
+
+class Tab:
+    """A notebook's channel to its kernel, as a browser has it."""
+
+    def __init__(self, server: ServerProcess, kernel_id: str) -> None:
+        self._url = (
+            f"ws://127.0.0.1:{server.port}/api/kernels/{kernel_id}/channels?token={TOKEN}&session_id=tab"
+        )
+        self._socket: Any = None
+
+    async def connect(self) -> None:
+        """Open it; it is as a browser's that has the same page all the time."""
+        self._socket = await websocket_connect(self._url)
+
+    async def execute(self, code: str) -> str:
+        """Begin a cell; return its message's id."""
+        header = {
+            "msg_id": uuid.uuid4().hex,
+            "msg_type": "execute_request",
+            "session": "tab",
+            "version": "5.3",
+        }
+        content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}}
+        message = {"header": header, "parent_header": {}, "metadata": {}, "content": content}
+        await self._socket.write_message(json.dumps({**message, "channel": "shell", "buffers": []}))
+        return header["msg_id"]
+
+    async def messages(self) -> list[Any]:
+        """Return what comes until the server closes it."""
+        found = []
+        while (text := await self._socket.read_message()) is not None:
+            found.append(json.loads(text))
+        self.close()
+        return found
+
+    def close(self) -> None:
+        """Close it."""
+        self._socket.close()
+
+    async def answer(self, sent: str) -> Any:
+        """Return what is answered to a cell."""
+        while (text := await self._socket.read_message()) is not None:
+            message = json.loads(text)
+            if message["msg_type"] == "execute_reply" and message["parent_header"].get("msg_id") == sent:
+                return message["content"]
+        raise AssertionError("the channel was closed")
+
+
+@pytest.mark.asyncio
+async def test_a_browsers_channel_is_closed_so_that_it_finds_the_kernel_on_its_new_node(
+    nodes: TwoNodes, server: ServerProcess
+) -> None:
+    with kernel_on(server) as kernel_id:
+        before = lease_of(nodes, kernel_id)
+        server.run(kernel_id, "x = 41")
+        tab = Tab(server, kernel_id)
+        async with asyncio.timeout(90):
+            await tab.connect()
+            with no_room_beside(nodes, before):
+                sent = await tab.execute("%gpupool request 0.5 --move")
+                said = await tab.messages()
+                assert [it["content"]["ename"] for it in said if it["msg_type"] == "error"] == ["KernelMoves"]
+                replies = [it for it in said if it["msg_type"] == "execute_reply"]
+                assert [it["parent_header"]["msg_id"] for it in replies] == [sent]
+                await tab.connect()
+                assert (await tab.answer(await tab.execute("x += 1")))["status"] == "ok"
+            tab.close()
+        assert server.run(kernel_id, "", "x") == 42
+        state = lambda: server.ask("GET", f"api/kernels/{kernel_id}").body["execution_state"]  # noqa: E731
+        wait_for(lambda: state() == "idle", "the server to see the kernel where it is")
