@@ -23,7 +23,7 @@ from jupyter_gpupool.cluster.launched import (
     read_ports,
     remove_directory,
 )
-from jupyter_gpupool.cluster.launchers.base import Launched, Launcher
+from jupyter_gpupool.cluster.launchers.base import Launched, Launcher, LaunchRecord
 from jupyter_gpupool.cluster.launching_plan import can_be_overheard, planned
 from jupyter_gpupool.cluster.whereabouts import PoolAPI
 from jupyter_gpupool.core.errors import GPUPoolError
@@ -190,25 +190,28 @@ class Launching:
 
     async def _begin(self, entry: _Entry, order: StartOrder) -> None:
         plan = planned(order, pool=self._pool(), address=self._address, node=self._node)
+
+        def keep(launch: LaunchRecord) -> None:
+            entry.record = LaunchedRecord(
+                lease_id=order.lease_id,
+                generation=order.generation,
+                process_id=order.process_id,
+                directory=plan.directory,
+                connection_file=plan.connection_file,
+                launch=launch,
+            )
+            self._book.save(entry.record)
+
         try:
             self._check_connection(order)
-            launched = await self._launcher.launch(plan.spec)
+            launched = await self._launcher.launch(plan.spec, keep)
         except (GPUPoolError, OSError) as error:
             logger.warning("No process was started for lease %s: %s", order.lease_id, error)
-            self._change(entry, state=ProcessState.FAILED, words=str(error))
+            self._over(entry, str(error), state=ProcessState.FAILED)
             return
         entry.launched = launched
-        entry.record = LaunchedRecord(
-            lease_id=order.lease_id,
-            generation=order.generation,
-            process_id=order.process_id,
-            directory=plan.directory,
-            connection_file=plan.connection_file,
-            launch=launched.record,
-        )
-        self._book.save(entry.record)
         logger.info("Process %s was started for lease %s: %s", launched.pid, order.lease_id, order.argv[0])
-        listens = entry.record.connection_file
+        listens = plan.connection_file
         self._change(
             entry, state=ProcessState.STARTING if listens else ProcessState.RUNNING, pid=launched.pid
         )

@@ -8,7 +8,7 @@ agent, and the next agent finds it by pid and start time, never by pid alone.
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -91,6 +91,10 @@ class Exit:
         return f"{how}: {self.last_words}" if self.last_words else f"{how}."
 
 
+#: Writes down which process it is, before that becomes the program that is wanted.
+Keep = Callable[[LaunchRecord], None]
+
+
 class Launched(Protocol):
     """A process that was started, or taken over."""
 
@@ -146,8 +150,11 @@ class Launcher(Protocol):
             If there is none. The message says why, and who can change it.
         """
 
-    async def launch(self, spec: LaunchSpec) -> Launched:
+    async def launch(self, spec: LaunchSpec, keep: Keep | None = None) -> Launched:
         """Start a process; it runs when this returns, under its own pid and as the owner's account.
+
+        ``keep`` is called before it becomes the program; an agent that dies until then, or a ``keep`` that
+        raises, leaves no process.
 
         Raises
         ------

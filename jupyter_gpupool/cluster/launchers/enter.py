@@ -3,7 +3,8 @@
 It is run as ``python -I -S enter.py`` by every launcher, with an environment and a directory of the agent's
 choosing, and reads its order on standard input. Rules of this module: groups, gid and uid are given up before
 any path, variable or argument of a user is used, and it makes sure that they cannot be had back; it imports
-the standard library only, all of it before; what it has to tell is one line on standard output.
+the standard library only, all of it before; what it has to tell is one line on standard output. There it
+also waits for the agent's word, and ends where none comes: then nobody would know of the program.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ import json
 import os
 import shutil
 import signal
+import stat
 import sys
 from pathlib import Path
 from typing import Any
 
 #: Exit statuses, as shells have them: the program cannot be run; it could not be come to.
 CANNOT_RUN, REFUSED = 126, 125
+#: The agent's word: the process is written down, and may become the program.
+GO = b"\n"
 #: Bytes that hold the length of the order, which comes first; what follows it is for the program.
 LENGTH_BYTES = 8
 
@@ -47,11 +51,23 @@ def main() -> int:
         return REFUSED
     _give_input(rest)
     _say(tell, {"pid": os.getpid(), "start_ticks": _start_ticks()})
+    if not _may_go(tell):
+        return REFUSED
     try:
         os.execve(program, order["argv"], order["env"])  # noqa: S606 - that is what it is for
     except OSError as error:
         sys.stderr.write(f"{program} cannot be run: {error.strerror}\n")
         return CANNOT_RUN
+
+
+def _may_go(handle: int) -> bool:
+    """Wait for the agent's word; without one where what started this process passes on one way only."""
+    if not stat.S_ISSOCK(os.fstat(handle).st_mode):
+        return True
+    try:
+        return os.read(handle, len(GO)) == GO
+    except OSError:
+        return False
 
 
 def _signal(group: int, number: int) -> int:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from jupyter_gpupool.cluster.launchers import enter, spawn
 from jupyter_gpupool.cluster.launchers.accounts import Account, Accounts
-from jupyter_gpupool.cluster.launchers.base import Launched, LaunchRecord, LaunchSpec
+from jupyter_gpupool.cluster.launchers.base import Keep, Launched, LaunchRecord, LaunchSpec
 from jupyter_gpupool.cluster.launchers.environment import ALLOWED, allowed
 from jupyter_gpupool.cluster.launchers.errors import LauncherUnusable
 from jupyter_gpupool.protocol import names
@@ -85,12 +85,12 @@ class SetuidLauncher:
         """Return the name of an owner's account."""
         return self._accounts.find(owner).name
 
-    async def launch(self, spec: LaunchSpec) -> Launched:
+    async def launch(self, spec: LaunchSpec, keep: Keep | None = None) -> Launched:
         """Start a process as its owner's account."""
         self.check()
         way = self._way(self._accounts.find(spec.owner))
         permitted = replace(spec, owner=printable(spec.owner), env=allowed(spec.env, self._patterns))
-        return await spawn.launch(permitted, way, self._directory, self._node)
+        return await spawn.launch(permitted, way, self._directory, self._node, keep)
 
     async def adopt(self, record: LaunchRecord) -> Launched | None:
         """Take over a process of an earlier agent."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from jupyter_gpupool.cluster.launchers import spawn
 from jupyter_gpupool.cluster.launchers.accounts import FIRST_UID, Accounts, own_account
-from jupyter_gpupool.cluster.launchers.base import Launched, LaunchRecord, LaunchSpec
+from jupyter_gpupool.cluster.launchers.base import Keep, Launched, LaunchRecord, LaunchSpec
 from jupyter_gpupool.cluster.launchers.environment import ALLOWED, allowed
 from jupyter_gpupool.cluster.launchers.errors import LauncherUnusable
 from jupyter_gpupool.protocol import names
@@ -76,11 +76,12 @@ class SameUserLauncher:
             raise self._accounts.refused(owner, f"{name} (uid {self._own.uid}) is an account of the system")
         return self._own.name
 
-    async def launch(self, spec: LaunchSpec) -> Launched:
+    async def launch(self, spec: LaunchSpec, keep: Keep | None = None) -> Launched:
         """Start a process."""
         self.account(spec.owner)
         permitted = replace(spec, owner=printable(spec.owner), env=allowed(spec.env, self._patterns))
-        return await spawn.launch(permitted, spawn.Way(account=self._own), self._directory, self._node)
+        way = spawn.Way(account=self._own)
+        return await spawn.launch(permitted, way, self._directory, self._node, keep)
 
     async def adopt(self, record: LaunchRecord) -> Launched | None:
         """Take over a process of an earlier agent."""

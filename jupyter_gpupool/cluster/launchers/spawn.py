@@ -2,17 +2,21 @@
 
 Rules of this module: nothing of the agent's environment, directory or descriptors reaches the process; what
 is wanted goes through standard input, in memory; a launch that fails leaves nothing behind; its wait is
-bounded.
+bounded. A process waits for our word before it becomes the program, so that it is written down until then;
+an agent that dies before gives none, and the process ends.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +24,7 @@ from typing import Any
 from jupyter_gpupool.backends.base import ProcessMark
 from jupyter_gpupool.cluster.launchers import enter
 from jupyter_gpupool.cluster.launchers.accounts import Account
-from jupyter_gpupool.cluster.launchers.base import LaunchRecord, LaunchSpec
+from jupyter_gpupool.cluster.launchers.base import Keep, LaunchRecord, LaunchSpec
 from jupyter_gpupool.cluster.launchers.errors import (
     AccountRefused,
     DirectoryRefused,
@@ -76,7 +80,9 @@ class Way:
     send: SignalGroup = signal_group
 
 
-async def launch(spec: LaunchSpec, way: Way, directory: Path, node: str) -> LaunchedProcess:
+async def launch(
+    spec: LaunchSpec, way: Way, directory: Path, node: str, keep: Keep | None = None
+) -> LaunchedProcess:
     """Start a process.
 
     Parameters
@@ -89,6 +95,8 @@ async def launch(spec: LaunchSpec, way: Way, directory: Path, node: str) -> Laun
         Private, for its output.
     node : str
         Name of this node, for people.
+    keep : callable, optional
+        Writes the record down, before the process becomes the program.
 
     Raises
     ------
@@ -98,13 +106,19 @@ async def launch(spec: LaunchSpec, way: Way, directory: Path, node: str) -> Laun
     _check_words(spec)
     name = uuid.uuid4().hex
     output = Output(directory, name)
+
+    def kept(mark: ProcessMark) -> LaunchRecord:
+        record = LaunchRecord(name=name, owner=spec.owner, account=way.account.name, process=mark)
+        if keep is not None:
+            keep(record)
+        return record
+
     try:
-        front, mark = await _start(spec, way, output, node)
+        front, record = await _start(spec, way, output, node, kept)
     except BaseException:
         output.remove()
         raise
-    record = LaunchRecord(name=name, owner=spec.owner, account=way.account.name, process=mark)
-    pidfd = find(mark)
+    pidfd = find(record.process)
     if pidfd is None:  # it has ended already: its parent, or what started it, stands for it
         pidfd = os.pidfd_open(front.pid)
     return LaunchedProcess(record, pidfd, front, output, way.send)
@@ -138,23 +152,26 @@ def _check_words(spec: LaunchSpec) -> None:
 
 
 async def _start(
-    spec: LaunchSpec, way: Way, output: Output, node: str
-) -> tuple[subprocess.Popen[bytes], ProcessMark]:
-    """Start it, and hear which process it is."""
-    ours, theirs = os.pipe2(os.O_CLOEXEC)
-    try:
-        front = _spawn(spec, way, output, theirs)
-    except OSError as error:
-        os.close(ours)
-        raise LaunchError(f"No process can be started on node {node}: {error.strerror}.") from error
-    finally:
-        os.close(theirs)
-    try:
-        answer = await _answer(ours)
-        return front, _mark(answer, front, output, node)
-    except BaseException:
-        await asyncio.to_thread(_give_up, front)
-        raise
+    spec: LaunchSpec, way: Way, output: Output, node: str, kept: Callable[[ProcessMark], LaunchRecord]
+) -> tuple[subprocess.Popen[bytes], LaunchRecord]:
+    """Start it, hear which process it is, have that written down, and let it become the program."""
+    ours, theirs = socket.socketpair()
+    with ours:
+        try:
+            with theirs:
+                front = _spawn(spec, way, output, theirs.fileno())
+        except OSError as error:
+            raise LaunchError(f"No process can be started on node {node}: {error.strerror}.") from error
+        try:
+            ours.setblocking(False)
+            record = kept(_mark(await _answer(ours), output, node))
+            with contextlib.suppress(OSError):  # one that is gone by now is told of as it ended
+                ours.send(enter.GO)
+            return front, record
+        except BaseException:
+            ours.close()
+            await asyncio.to_thread(_give_up, front)
+            raise
 
 
 def _spawn(spec: LaunchSpec, way: Way, output: Output, told: int) -> subprocess.Popen[bytes]:
@@ -199,19 +216,18 @@ def _write_all(handle: int, data: bytes) -> None:
     os.lseek(handle, 0, os.SEEK_SET)
 
 
-async def _answer(handle: int) -> dict[str, Any] | None:
+async def _answer(ours: socket.socket) -> dict[str, Any] | None:
     """Read the one line; None when there is none in time, or at all."""
-    reader = asyncio.StreamReader(limit=MOST_ANSWER)
-    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(handle, "rb", 0)
-    )
+    line, loop = bytearray(), asyncio.get_running_loop()
     try:
         async with asyncio.timeout(LAUNCH_SECONDS):
-            line = await reader.readuntil(b"\n")
-    except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            while not line.endswith(b"\n") and len(line) <= MOST_ANSWER:
+                part = await loop.sock_recv(ours, MOST_ANSWER)
+                if not part:
+                    return None
+                line += part
+    except (TimeoutError, OSError):
         return None
-    finally:
-        transport.close()
     try:
         told = json.loads(line)
     except ValueError:
@@ -219,9 +235,7 @@ async def _answer(handle: int) -> dict[str, Any] | None:
     return told if isinstance(told, dict) else None
 
 
-def _mark(
-    answer: dict[str, Any] | None, front: subprocess.Popen[bytes], output: Output, node: str
-) -> ProcessMark:
+def _mark(answer: dict[str, Any] | None, output: Output, node: str) -> ProcessMark:
     """Read which process it is.
 
     Raises
