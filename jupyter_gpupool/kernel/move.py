@@ -21,6 +21,7 @@ from msgspec import structs
 
 from jupyter_gpupool.core.errors import AlreadyHolds, DoesNotFitNow, GPUPoolError, NeverFits
 from jupyter_gpupool.core.shares import WHOLE_MILLI, format_compute, format_memory
+from jupyter_gpupool.kernel import scaled
 from jupyter_gpupool.kernel.errors import KernelMoves, NotMovable, NotOnNode
 from jupyter_gpupool.kernel.moved import snapshot_name
 from jupyter_gpupool.kernel.notices import tell
@@ -153,7 +154,8 @@ def _moved(process: Process, lease: Lease, wanted: MoveRequest) -> KernelMoves:
     session = this_session()
     _check_store(session, place)
     name = snapshot_name(running_shell())
-    saved = api.checkpoint(name, note=f"for the move of a kernel to {place.hostname}")
+    with scaled.carried(session.shell):
+        saved = api.checkpoint(name, note=f"for the move of a kernel to {place.hostname}")
     display(saved.rendering())  # what will not come back has to be known
     wanted.only_ask = False
     try:
@@ -163,6 +165,7 @@ def _moved(process: Process, lease: Lease, wanted: MoveRequest) -> KernelMoves:
         _forget(name)
         error.hint = f"{error.hint} The kernel stays where it is.".strip()
         raise
+    scaled.forget(session.shell)  # it is asked for again where the kernel is then
     process.drop(lease)
     _leave()
     return KernelMoves(

@@ -33,6 +33,7 @@ def bring_back(shell: Any, moved: str) -> None:
         not missed.
     """
     from jupyter_gpupool.core.errors import GPUPoolError
+    from jupyter_gpupool.kernel.scaled import put_down
     from jupyter_gpupool.kernel.snapshots import api, leftovers
     from jupyter_gpupool.kernel.snapshots.where import notebook
     from jupyter_gpupool.state.errors import NoSuchSnapshot
@@ -49,6 +50,7 @@ def bring_back(shell: Any, moved: str) -> None:
         again = f"`%gpupool restore {name}` tries again."
         tell(f"This kernel has moved here, and its state is not back: {why} {again}")
         return
+    put_down(shell)
     tell(f"This kernel has moved here. {restored.rendering().text}")
     leftovers.remove(notebook(shell))  # which was said for the case that the kernel does not come back
     try:

@@ -10,12 +10,15 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import time
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 #: In the runtime directory: what was asked for, by kernel.
 SCALED_FOLDER = "scaled"
+#: Variable in which it is carried to another node.
+_CARRIED = "_gpupool_scaled"
 #: What kernels that are gone for so long have left is removed, seconds.
 KEEP_SECONDS = 7 * 86400.0
 
@@ -54,6 +57,30 @@ def forget(shell: Any) -> None:
     if path is not None:
         with contextlib.suppress(OSError):
             path.unlink()
+
+
+@contextlib.contextmanager
+def carried(shell: Any) -> Iterator[None]:
+    """Have what was asked for among the variables, so that a snapshot takes it to another node."""
+    path = scaled_file(shell)
+    data = b""
+    if path is not None:
+        with contextlib.suppress(OSError):
+            data = path.read_bytes()
+    if data:
+        shell.user_ns[_CARRIED] = data
+    try:
+        yield
+    finally:
+        if shell is not None:
+            shell.user_ns.pop(_CARRIED, None)
+
+
+def put_down(shell: Any) -> None:
+    """Keep what a snapshot has brought, for `scale_again` to find."""
+    data = shell.user_ns.pop(_CARRIED, None)
+    if isinstance(data, bytes):
+        keep(shell, data)
 
 
 def scale_again(shell: Any) -> None:

@@ -52,15 +52,15 @@ class KernelLease:
         The present lease, and its node; empty while there is none.
     token : str
         The kernel's own, of its newest start.
-    moved : bool
-        Whether the lease has gone to another node since the start before this one.
+    kept, moved : bool
+        Whether the newest start has the lease of the one before, and whether that has gone to another node.
     """
 
     def __init__(self, kernel_id: str, show: Callable[[str], None], *, log: logging.Logger) -> None:
         self.id = ""
         self.node_id = ""
         self.token = ""
-        self.moved = False
+        self.kept = self.moved = False
         self._kernel_id = kernel_id
         self._show = show
         self._log = log
@@ -116,6 +116,7 @@ class KernelLease:
             If it ends before it is granted.
         """
         kept = await self._kept()
+        self.kept = kept is not None
         self.moved = kept is not None and kept.node_id != self.node_id
         lease = kept if kept is not None else await self._new(wanted, label)
         self.id, self.node_id = lease.id, lease.node_id

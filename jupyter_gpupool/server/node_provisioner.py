@@ -60,7 +60,7 @@ class NodeProvisioner(KernelProvisionerBase):
     _ending: asyncio.Task[None] | None = None
     #: What the kernel says with its first cell.
     _sentence = ""
-    #: What the kernel is told of having moved: "1" for its first process on its new node, empty for never.
+    #: What the kernel is told of having moved; see `_moves`.
     _moved = ""
 
     def __init__(self, **kwargs: Any) -> None:
@@ -82,7 +82,7 @@ class NodeProvisioner(KernelProvisionerBase):
             await self._lease.get(wanted, label=str(self.kernel_spec.display_name))
             if self._lease.node_id != before:
                 self._ports = KernelPorts()
-            self._moved = "1" if self._lease.moved else self._moved and "before"
+            self._moved = self._moves()
         command = [*self.kernel_spec.argv, *extra]
         self._has_magics = is_ipykernel(command)
         if self._has_magics and EXTENSION_ARGUMENT not in command:
@@ -138,6 +138,15 @@ class NodeProvisioner(KernelProvisionerBase):
                 if self._starts > 1 and restarter is not None:
                     restarter._fire_callbacks("dead")
             raise
+
+    def _moves(self) -> str:
+        """Say what the kernel is told of having moved: for its first process on its new node "1".
+
+        Later ones, and one whose lease was lost, perhaps on its way, are told to look; empty for no move.
+        """
+        if self._lease.moved:
+            return "1"
+        return "before" if self._moved or (self._starts > 1 and not self._lease.kept) else ""
 
     async def _wanted(self, launch: dict[str, Any]) -> Wanted:
         """Read which share the kernel runs with: what its notebook says, or else its kernelspec."""

@@ -20,6 +20,7 @@ from jupyter_gpupool.sessions.errors import NoCluster, OtherWorkers
 from jupyter_gpupool.sessions.shape import Wish, parse_workers
 from jupyter_gpupool.sessions.wire import TLS, UNENCRYPTED
 from jupyter_gpupool.sessions.wish import WorkerWish
+from jupyter_gpupool.state.graph.lost import is_lost
 
 #: The share of each worker where nobody says.
 SHARE = 0.25
@@ -151,7 +152,9 @@ def _introduce(cluster: GPUPoolCluster) -> None:
 
 
 def _place(names: dict[str, Any], name: str, value: Any) -> None:
-    if isinstance(names.get(name), Client | GPUPoolCluster | type(None)):
+    there = names.get(name)
+    # what a restore leaves for a cluster or client of before is nobody's value
+    if is_lost(there) or isinstance(there, Client | GPUPoolCluster | type(None)):
         names[name] = value
     else:
         tell(f"Your variable `{name}` was left alone; `gpupool.scale(…)` returns the cluster.")

@@ -293,3 +293,40 @@ async def test_a_browsers_channel_is_closed_so_that_it_finds_the_kernel_on_its_n
         assert server.run(kernel_id, "", "x") == 42
         state = lambda: server.ask("GET", f"api/kernels/{kernel_id}").body["execution_state"]  # noqa: E731
         wait_for(lambda: state() == "idle", "the server to see the kernel where it is")
+
+
+def test_a_kernel_whose_lease_is_lost_on_its_way_still_has_its_variables(
+    nodes: TwoNodes, server: ServerProcess
+) -> None:
+    with kernel_on(server) as kernel_id:
+        before = lease_of(nodes, kernel_id)
+        server.run(kernel_id, "x = 41")
+        with no_room_beside(nodes, before):
+            run(server, kernel_id, "%gpupool request 0.5 --move")
+            nodes.pool.release(before["id"])
+        after = lease_of(nodes, kernel_id, unlike=before["holder"]["pid"])
+        assert after["id"] != before["id"]
+        assert "has moved here" in run(server, kernel_id, "x += 1").stderr
+        assert server.run(kernel_id, "", "x") == 42
+
+
+def test_a_kernel_has_its_workers_again_after_a_move(nodes: TwoNodes, server: ServerProcess) -> None:
+    with kernel_on(server) as kernel_id:
+        before = lease_of(nodes, kernel_id)
+        run(server, kernel_id, "%gpupool scale 1 --share 0.1")
+        assert run(server, kernel_id, "client.submit(sum, [1, 2]).result()").result == "3"
+        rest = nodes.pool.request(600, device=before["shares"][0]["device_id"])
+        cell = run(server, kernel_id, "%gpupool request 0.5 --move")
+        assert cell.ename == "KernelMoves", cell.text
+        nodes.pool.release(rest["id"])
+
+        def there() -> Any:
+            leases = nodes.pool.get("/api/v1/leases").body
+            return next((it for it in leases if it["id"] == before["id"] and it["state"] == "active"), None)
+
+        after = wait_for(there, "the kernel to be on the other node")
+        assert after["node_id"] != before["node_id"]
+        cell = run(server, kernel_id, "client.submit(sum, [3, 4]).result()")
+        assert "1 worker with a share of 0.1 are asked for again" in cell.stderr, cell.text
+        assert cell.result == "7", cell.text
+        assert run(server, kernel_id, "'_gpupool_scaled' in globals()").result == "False"
