@@ -22,7 +22,7 @@ from jupyter_gpupool.protocol import names
 from tests.browser.conftest import _CHROMIUMS, _FLAGS
 from tests.browser.lab import Lab
 from tests.browser.made_up import Channel, made_up_pool
-from tests.browser.page import LabPage
+from tests.browser.page import LabPage, collect_garbage
 
 DEVICES, LEASES = 64, 200
 _NOTEBOOK = "cost.ipynb"
@@ -84,7 +84,7 @@ def _ticks(report: Report, page: LabPage, channel: Channel, *, ticks: int) -> No
     docs = [made_up_pool(DEVICES, LEASES, tick=number) for number in range(1, 2 * ticks)]
 
     def counted() -> dict[str, Any]:
-        session.send("HeapProfiler.collectGarbage")
+        collect_garbage(session, page.page)
         return {it["name"]: it["value"] for it in session.send("Performance.getMetrics")["metrics"]}
 
     def run(say: Any) -> float:

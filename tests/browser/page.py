@@ -9,7 +9,7 @@ import os
 import re
 from pathlib import Path
 
-from playwright.sync_api import ConsoleMessage, Error, Locator, Page, expect
+from playwright.sync_api import CDPSession, ConsoleMessage, Error, Locator, Page, expect
 
 from tests.browser.lab import Lab
 
@@ -34,6 +34,13 @@ _IS_READY = """path => {
 _LABS_OWN = "Failed to execute 'removeChild' on 'Node'"
 
 expect.set_options(timeout=PATIENCE_MS)
+
+
+def collect_garbage(session: CDPSession, page: Page) -> None:
+    """Let a page let go of what nobody uses: what is freed late goes with the second collection."""
+    for _ in range(2):
+        session.send("HeapProfiler.collectGarbage")
+        page.evaluate("() => new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
 
 
 class LabPage:
