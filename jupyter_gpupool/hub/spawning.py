@@ -35,11 +35,23 @@ FORM_SECONDS = 5.0
 POLL_SECONDS = 5.0
 #: For how long a token lives that is made to read the pool as a user, seconds.
 _TOKEN_SECONDS = 60
-_STATE = "_gpupool_wait"
+#: Attributes of a spawner: its wait as the page shows it, and the token and lease of its server.
+_WAIT, _LEASE = "_gpupool_wait", "_gpupool_lease"
+
+
+class FormMaker(str):
+    """What makes a form, for spawners that take no callable but only a text, which is never shown."""
+
+    __slots__ = ("make",)
+    make: Callable[[Any], Any]
+
+    def __call__(self, spawner: Any) -> Any:
+        """Make the form of a user."""
+        return self.make(spawner)
 
 
 class Was(Enum):
-    """What was not configured: a configuration copies what it holds, and a member stays itself."""
+    """What was not configured, not even as None."""
 
     MISSING = "missing"
 
@@ -52,6 +64,7 @@ Offers = Callable[[Any], Any]
 class Before:
     """What was configured of the spawner before us; `Was.MISSING` where nothing was."""
 
+    auth_state_hook: Any = Was.MISSING
     options_form: Any = Was.MISSING
     options_from_form: Any = Was.MISSING
     apply_user_options: Any = Was.MISSING
@@ -63,7 +76,6 @@ class Before:
 class Wait:
     """One server's wait for its share, as its page shows it."""
 
-    lease_id: str = ""
     sentence: str = ""
     over: bool = False
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -119,8 +131,24 @@ class Spawning:
         self._most_minutes = most_minutes
         self._host = host
         self._before = before
+        #: Leases of servers that start or run, by the token of the server: some spawners wrap another one.
+        self._leases: dict[str, str] = {}
+
+    def __deepcopy__(self, memo: Any) -> Spawning:
+        """Stay the same: a configuration copies what it holds, and all hooks know the same leases."""
+        return self
 
     # --- the form -------------------------------------------------------------------------------
+
+    async def auth_state_hook(self, spawner: Any, auth_state: Any) -> None:
+        """Run theirs; where no configuration replaces a spawner's form, replace it before it is shown."""
+        if callable(self._before.auth_state_hook):
+            await _settled(self._before.auth_state_hook(spawner, auth_state))
+        if spawner.trait_metadata("options_form", "config"):
+            return
+        spawner.options_form = form = FormMaker()
+        form.make = self.options_form
+        spawner.__dict__["options_from_form"] = lambda data: self.options_from_form(data, spawner)
 
     async def options_form(self, spawner: Any) -> str:
         """Show theirs, and ours below it."""
@@ -156,7 +184,8 @@ class Spawning:
                     _set(spawner, attribute, user_options[key])
         elif callable(theirs):
             await _settled(theirs(spawner, user_options))
-        self._follow(spawner)
+        if not hasattr(spawner, "construct_child"):
+            self._follow(spawner)
         await self._choice(spawner)
 
     # --- start and stop -------------------------------------------------------------------------
@@ -166,12 +195,14 @@ class Spawning:
         if callable(self._before.pre_spawn_hook):
             await _settled(self._before.pre_spawn_hook(spawner))
         choice = await self._choice(spawner)
-        wait = self._follow(spawner)
+        wait = self._follow(_innermost(spawner))
         if choice.offer is None:
             wait.say("", over=True)
             return
         try:
-            await self._lease(spawner, choice.offer, choice.wait_minutes, wait)
+            lease_id = await self._lease(spawner, choice.offer, choice.wait_minutes, wait)
+            self._leases[spawner.api_token] = lease_id
+            spawner.__dict__[_LEASE] = (spawner.api_token, lease_id)
         except PoolUnreachable as error:
             raise _refusal(503, error) from error
         except GPUPoolError as error:
@@ -182,25 +213,27 @@ class Spawning:
     async def post_stop_hook(self, spawner: Any) -> None:
         """End what is left of the lease, then run theirs."""
         try:
-            wait: Wait | None = spawner.__dict__.pop(_STATE, None)
-            spawner.__dict__.pop("progress", None)
-            if wait is not None and wait.lease_id:
-                await self._end(spawner, wait.lease_id)
+            for each in (spawner, getattr(spawner, "child_spawner", None) or spawner):
+                each.__dict__.pop(_WAIT, None)
+                each.__dict__.pop("progress", None)
+            token, lease_id = spawner.__dict__.pop(_LEASE, ("", ""))
+            if lease_id:
+                self._leases.pop(token, None)
+                await self._end(spawner, lease_id)
         finally:
             if callable(self._before.post_stop_hook):
                 await _settled(self._before.post_stop_hook(spawner))
 
     def lease_of(self, spawner: Any) -> str:
         """Return the id of the lease that a server starts with; empty where it has none."""
-        wait = spawner.__dict__.get(_STATE)
-        return wait.lease_id if wait is not None else ""
+        return self._leases.get(spawner.api_token, "")
 
     def _follow(self, spawner: Any) -> Wait:
         """Have the page of a starting server show our wait before the rest; anew for each start."""
-        known = spawner.__dict__.get(_STATE)
+        known = spawner.__dict__.get(_WAIT)
         if known is not None and not known.over:
             return known  # type: ignore[no-any-return]
-        wait = spawner.__dict__[_STATE] = Wait()
+        wait = spawner.__dict__[_WAIT] = Wait()
         spawner.__dict__.pop("progress", None)
         theirs = spawner.progress
 
@@ -215,7 +248,8 @@ class Spawning:
         spawner.__dict__["progress"] = progress
         return wait
 
-    async def _lease(self, spawner: Any, offer: Offer, minutes: int, wait: Wait) -> None:
+    async def _lease(self, spawner: Any, offer: Offer, minutes: int, wait: Wait) -> str:
+        """Get the lease of a server, and return its id."""
         client = AsyncPoolClient(self._connection(spawner.api_token))
         wait.say(f"Asking the pool for {offer.title}.")
         body = LeaseRequest(
@@ -247,8 +281,8 @@ class Spawning:
                     f"{offer.title} is only on node {doc.attach.hostname}, and servers run on {self._host}.",
                     hint="Start without a share, and let kernels ask: those run on any node.",
                 )
-            wait.lease_id = doc.id
             wait.say(f"Granted: {offer.title} on {doc.device}.")
+            return doc.id
         except BaseException:
             if lease_id:
                 with suppress(GPUPoolError):
@@ -320,8 +354,19 @@ def _default(spawner: Any, name: str) -> Any:
     """Return what a spawner's class has where nothing is configured."""
     if spawner is None:
         return None
-    trait = spawner.traits().get(name)
-    return trait.default(spawner) if trait is not None else None
+    if name in spawner.traits():
+        return spawner.trait_defaults(name)
+    method = getattr(type(spawner), name, None)
+    return method.__get__(spawner) if method is not None else None
+
+
+def _innermost(spawner: Any) -> Any:
+    """Return the spawner that really starts the server, and whose progress is shown."""
+    construct = getattr(spawner, "construct_child", None)
+    if construct is None:
+        return spawner
+    construct()
+    return spawner.child_spawner
 
 
 def _call(theirs: Callable[..., Any], spawner: Any) -> Any:

@@ -59,19 +59,31 @@ def test_what_is_not_offered_is_refused_with_what_is(people: list[Person]) -> No
 def test_the_form_offers_what_is_free_and_a_tampered_one_is_refused(people: list[Person]) -> None:
     hub, ann = people[0].hub, people[0]
     with requests.Session() as browser:
-        page = browser.get(f"{hub.url}/hub/login", timeout=PATIENCE_SECONDS)
-        token = browser.cookies.get("_xsrf", path="/hub/")
-        login = {"username": ann.name, "password": "x", "_xsrf": token}
-        page = browser.post(f"{hub.url}/hub/login?next=/hub/spawn", data=login, timeout=PATIENCE_SECONDS)
-        page.encoding = "utf-8"  # the Hub does not name it
-        assert page.status_code == 200, page.text[:2000]
+        page = _spawn_page(browser, ann)
         assert "0.25 of a GPU — free now" in page.text, page.text
         assert "Most of a GPU — free now" in page.text
-        token = browser.cookies.get("_xsrf", path="/hub/")
-        form = {"gpupool_share": "everything", "gpupool_wait_minutes": "5", "_xsrf": token}
-        page = browser.post(f"{hub.url}/hub/spawn", data=form, timeout=PATIENCE_SECONDS)
+        form = {"gpupool_share": "everything", "gpupool_wait_minutes": "5"}
+        page = _send(browser, f"{hub.url}/hub/spawn", form)
         assert "Allowed: share: none, 0.25, most" in page.text
     assert ann.leases() == []
+
+
+def _spawn_page(browser: requests.Session, person: Person) -> requests.Response:
+    """Log a person in, and return the page on which servers are started."""
+    hub = person.hub
+    browser.get(f"{hub.url}/hub/login", timeout=PATIENCE_SECONDS)
+    login = {"username": person.name, "password": "x"}
+    page = _send(browser, f"{hub.url}/hub/login?next=/hub/spawn", login)
+    assert page.status_code == 200, page.text[:2000]
+    return page
+
+
+def _send(browser: requests.Session, url: str, form: dict[str, str]) -> requests.Response:
+    """Send a form as a page of the Hub does."""
+    token = browser.cookies.get("_xsrf", path="/hub/")
+    page = browser.post(url, data={**form, "_xsrf": token}, timeout=PATIENCE_SECONDS)
+    page.encoding = "utf-8"  # the Hub does not name it
+    return page
 
 
 def test_a_servers_share_is_that_of_all_its_kernels_and_ends_with_it(people: list[Person]) -> None:
@@ -120,3 +132,32 @@ def _first_progress(hub: HubProcess, name: str) -> str:
                 if "Waiting" in seen[-1]:
                     return str(seen[-1])
     return f"only {seen}"
+
+
+#: The form is the spawner's own, which no configuration replaces; the server is started by another spawner.
+PROFILES = """
+from jupyterhub.spawner import LocalProcessSpawner
+c.JupyterHub.spawner_class = "wrapspawner.ProfilesSpawner"
+c.ProfilesSpawner.profiles = [
+    ("Here", "here", LocalProcessSpawner, {"start_timeout": 120, "http_timeout": 120}),
+    ("There", "there", LocalProcessSpawner, {"start_timeout": 120, "http_timeout": 120}),
+]
+"""
+
+
+def test_a_share_is_chosen_beside_a_profile_where_a_spawner_wraps_others() -> None:
+    arguments = ["--emulate", "1xA100-80GB"]
+    with running_hub(1, more=PROFILES, offers=OFFERS, arguments=arguments) as (hub, names):
+        ann = Person(hub, names[0], hub.add_user(names[0]))
+        ann.wait_for_devices()
+        with requests.Session() as browser:
+            assert "There" in _spawn_page(browser, ann).text
+            form = {"profile": "there", "gpupool_share": "most", "gpupool_wait_minutes": "0"}
+            page = _send(browser, f"{hub.url}/hub/spawn", form)
+            assert page.status_code == 200, page.text[:2000]
+        wait_for(lambda: hub._ready(ann.name), "ann's server", PATIENCE_SECONDS)
+        ann.kernel = hub.start_kernel(ann.name, ann.token)
+        ann.run(ASK)
+        assert ann.run("", "lease.id == os.environ['JUPYTER_GPUPOOL_LEASE']") == "True"
+        hub.stop_server(ann.name)
+        wait_for(lambda: ann.leases() == [], "the lease to end with the server")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pwd
 import subprocess
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+_numbers = itertools.count(1)
 #: Takes the words that the launcher gives sudo, and no others; root needs no password to become somebody.
 SUDO = """#!/bin/sh
 [ "$1 $2 $4" = "-n -u --" ] || { echo "sudo: a password is required" >&2; exit 1; }
@@ -34,8 +36,8 @@ def account(name: str, *options: str) -> Iterator[pwd.struct_passwd]:
 
 
 def unique(stem: str) -> str:
-    """Return the name of an account that no other test process makes."""
-    return f"jgp{stem}{os.getpid()}"
+    """Return the name of an account that no other test makes, in this process or another."""
+    return f"jgp{stem}{os.getpid()}x{next(_numbers)}"
 
 
 def program(directory: Path, name: str, text: str) -> Path:

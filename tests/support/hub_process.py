@@ -65,6 +65,7 @@ c.JupyterHub.load_roles = [
         "services": ["tester"],
     }}
 ]
+{more}
 jupyter_gpupool.hub.configure(c, **told["configure"])
 """
 
@@ -103,9 +104,11 @@ class HubProcess:
         A directory that other accounts may enter.
     configure : mapping
         Arguments of `jupyter_gpupool.hub.configure`.
+    more : str
+        Further lines of the Hub's configuration, before ours.
     """
 
-    def __init__(self, folder: Path, configure: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, configure: Mapping[str, Any], more: str = "") -> None:
         self.folder = folder
         self._private = folder / "hub"
         self._private.mkdir(mode=0o700)
@@ -131,7 +134,7 @@ class HubProcess:
             "admin": ADMIN,
             "configure": {"port": self.pool_port, **configure},
         }
-        (self._private / "jupyterhub_config.py").write_text(_CONFIG.format(told=json.dumps(told)))
+        (self._private / "jupyterhub_config.py").write_text(_CONFIG.format(told=json.dumps(told), more=more))
         self.environment = {
             **os.environ,
             **environment,
@@ -388,7 +391,9 @@ def _see_that_it_can_run(entry: pwd.struct_passwd) -> None:
 
 
 @contextmanager
-def running_hub(people: int = 2, **configure: Any) -> Iterator[tuple[HubProcess, list[str]]]:
+def running_hub(
+    people: int = 2, *, more: str = "", **configure: Any
+) -> Iterator[tuple[HubProcess, list[str]]]:
     """Run a Hub with its pool, and accounts for people, for the length of a ``with`` block."""
     with ExitStack() as stack:
         folder = Path(
@@ -402,6 +407,6 @@ def running_hub(people: int = 2, **configure: Any) -> Iterator[tuple[HubProcess,
             *("--PoolAgent.launcher=setuid", f"--PoolAgent.socket_directory={folder / 'socket'}"),
             *configure["arguments"],
         ]
-        hub = HubProcess(folder, configure)
+        hub = HubProcess(folder, configure, more)
         stack.callback(hub.cleanup)
         yield hub.start(), made

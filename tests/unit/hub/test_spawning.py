@@ -15,24 +15,9 @@ import jupyter_gpupool.hub
 from jupyter_gpupool.core.leases import LeaseState
 from jupyter_gpupool.protocol import names
 from tests.support.fake_pool import FakePool, lease_doc, ticket
+from tests.support.some_user import SomeUser
 
 pytestmark = pytest.mark.asyncio
-
-
-class SomeUser:
-    """What a spawner asks of a user."""
-
-    name = "ann"
-    id = 1
-    url = "/user/ann/"
-
-    def __init__(self, token: str) -> None:
-        self._token = token
-        self.made: list[dict[str, Any]] = []
-
-    def new_api_token(self, **options: Any) -> str:
-        self.made.append(options)
-        return self._token
 
 
 @pytest_asyncio.fixture
