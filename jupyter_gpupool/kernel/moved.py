@@ -16,9 +16,9 @@ FIRST = "1"
 
 def snapshot_name(shell: Any) -> str:
     """Return how the state of a kernel is called that moves."""
-    from jupyter_gpupool.kernel.snapshots.where import kernel_id
+    from jupyter_gpupool.kernel.snapshots.where import MOVE_PREFIX, kernel_id
 
-    return f"move-{kernel_id(shell)}"
+    return f"{MOVE_PREFIX}{kernel_id(shell)}"
 
 
 def bring_back(shell: Any, moved: str) -> None:

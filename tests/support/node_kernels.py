@@ -18,6 +18,11 @@ PROVISIONER = {"provisioner_name": "gpupool-node-provisioner"}
 
 def add_kernelspec(server: ServerProcess, name: str, *, encrypted: bool = True, **fields: Any) -> None:
     """Give a server a kernelspec whose kernels run with a share, and can speak in secret or not."""
+    write_kernelspec(server.folder / "data", name, encrypted=encrypted, **fields)
+
+
+def write_kernelspec(data: Path, name: str, *, encrypted: bool = True, **fields: Any) -> None:
+    """Write such a kernelspec into Jupyter's data directory."""
     gpupool = fields.pop("gpupool", {"share": 0.25})
     spec = {
         "argv": ["python", "-m", "ipykernel_launcher", "-f", "{connection_file}"],
@@ -31,7 +36,7 @@ def add_kernelspec(server: ServerProcess, name: str, *, encrypted: bool = True, 
         },
         **fields,
     }
-    folder = server.folder / "data" / "kernels" / name
+    folder = data / "kernels" / name
     folder.mkdir(parents=True)
     (folder / "kernel.json").write_text(json.dumps(spec))
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from jupyter_gpupool.core.errors import GPUPoolError
-from jupyter_gpupool.kernel.snapshots.where import left_file
+from jupyter_gpupool.kernel.snapshots.where import MOVE_PREFIX, left_file
 from jupyter_gpupool.protocol import names, paths
 
 if TYPE_CHECKING:
@@ -82,7 +82,12 @@ def orphaned(notebook: str) -> Leftover | None:
 
 
 def is_last(manifest: Manifest) -> bool:
-    """Tell whether a snapshot is the newest of a kernel that nobody has ended on purpose."""
+    """Tell whether a snapshot is the newest of a kernel that nobody has ended on purpose.
+
+    One that a kernel takes along to another node is not: it is looked for there, and nobody is to be asked.
+    """
+    if manifest.name.startswith(MOVE_PREFIX):
+        return False
     found = read(manifest.notebook) if manifest.notebook else None
     return found is not None and found.snapshot == manifest.id
 

@@ -17,6 +17,8 @@ from jupyter_gpupool.protocol.tokens import read_claim
 
 #: In the data directory: what kernels left behind.
 LEFT_FOLDER = "left"
+#: How the names of snapshots begin that kernels take along to another node, before the kernel's id.
+MOVE_PREFIX = "move-"
 _CONNECTION = re.compile(r"kernel-(.+)\.json")
 
 
