@@ -75,7 +75,7 @@ class ConfigApp(Command):
 
         service = PoolService(parent=self)
         for whose, said in describe_quotas(service.quotas()):
-            yield f"quota of {whose}", said, service.quotas_file
+            yield f"quota of {whose}", said, str(service.quotas_path)
 
     def _reservations(self) -> Iterator[tuple[str, str, str]]:
         """Show what the file of reservations says."""
@@ -83,7 +83,7 @@ class ConfigApp(Command):
 
         service = PoolService(parent=self)
         for name, said in describe_reservations(service.reservations(service.quotas())):
-            yield f"reservation “{name}”", said, service.reservations_file
+            yield f"reservation “{name}”", said, str(service.reservations_path)
 
     def _sources(self) -> dict[str, str]:
         """Return where each setting was set last, in the order in which they override each other."""

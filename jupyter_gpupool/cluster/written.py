@@ -60,23 +60,47 @@ def read_placed(path: Path, error: type[GPUPoolError]) -> Placed | None:
     GPUPoolError
         Of the given type, if it cannot be read or is not YAML.
     """
-    import yaml
-
     try:
-        root = yaml.compose(path.read_text(), Loader=yaml.SafeLoader)
+        text = path.read_text(encoding="utf-8")
     except OSError as fault:
         raise error(f"{path} cannot be read: {fault.strerror}.") from fault
     except UnicodeDecodeError as fault:
         raise error(f"{path} is not text in UTF-8.") from fault
+    return read_placed_text(text, path, error)
+
+
+def read_placed_text(text: str, path: Path | str, error: type[GPUPoolError]) -> Placed | None:
+    """Read YAML; None when it is empty.
+
+    Parameters
+    ----------
+    text : str
+        What was written.
+    path : Path or str
+        What it is called in errors.
+    error : type of GPUPoolError
+        What they are.
+
+    Raises
+    ------
+    GPUPoolError
+        Of the given type, if it is not YAML.
+    """
+    import yaml
+
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as fault:
         line = fault.problem_mark.line + 1 if fault.problem_mark else 1
         alias = "alias" in f"{fault.context} {fault.problem}"
         hint = "Put patterns in quotes: a * is something else in YAML." if alias else ""
         raise error(f"{path}, line {line}: {fault.problem}.", hint=hint) from fault
+    except yaml.YAMLError as fault:  # characters that no YAML may have
+        raise error(f"{path} is not YAML: {str(fault).splitlines()[0]}.") from fault
     return None if root is None else _placed(root, path, error)
 
 
-def _placed(node: Any, path: Path, error: type[GPUPoolError]) -> Placed:
+def _placed(node: Any, path: Path | str, error: type[GPUPoolError]) -> Placed:
     """Turn a node of YAML into values that know their lines; scalars stay as they were written."""
     import yaml
 

@@ -12,6 +12,8 @@ from jupyter_gpupool.protocol.documents import ErrorDoc
 STATUS = {
     "bad_message": 400,
     "invalid_value": 400,
+    "bad_quotas": 400,
+    "bad_reservations": 400,
     "unauthenticated": 401,
     "forbidden": 403,
     "unknown_lease": 404,
@@ -25,6 +27,7 @@ STATUS = {
     "limits_refused": 409,
     "idempotency_conflict": 409,
     "attach_refused": 409,
+    "rules_changed": 409,
     "too_slow": 408,
     "too_large": 413,
     "too_many_requests": 429,
@@ -33,6 +36,7 @@ STATUS = {
     "journal_unavailable": 503,
     "hub_unavailable": 503,
     "audit_unavailable": 503,
+    "cannot_write_rules": 503,
     "agent_away": 503,
     "stopping": 503,
 }

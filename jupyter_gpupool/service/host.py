@@ -190,6 +190,12 @@ class PoolHost:
         """
         self._put(Item(None, rules=rules))
 
+    async def reconfigured(self, rules: Callable[[PoolConfig], PoolConfig]) -> None:
+        """Do the same, and return when the pool is under them."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._put(Item(None, future, rules=rules))
+        await future
+
     async def settled(self) -> None:
         """Wait until what the Pool has decided is on the disk: what is read then may be told."""
         while self._settling is not None:

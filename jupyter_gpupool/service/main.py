@@ -45,7 +45,8 @@ from jupyter_gpupool.service.metrics import Metrics
 from jupyter_gpupool.service.moves import Mover
 from jupyter_gpupool.service.nodes import NodeBook
 from jupyter_gpupool.service.processes import Processes
-from jupyter_gpupool.service.settings import ServiceSettings
+from jupyter_gpupool.service.rule_files import RuleFiles, RuleKind
+from jupyter_gpupool.service.settings import QUOTAS_FILE, RESERVATIONS_FILE, ServiceSettings
 from jupyter_gpupool.service.snapshots import SnapshotIndex
 from jupyter_gpupool.service.throttle import Throttle
 from jupyter_gpupool.service.tickets import TicketBook
@@ -138,10 +139,10 @@ class _Service:
         )
         owners = {settings.owner: paths.owner_token(settings.runtime), **settings.tokens}
         self.local = Authenticator(owners, administrators={settings.owner})
-        self.hub = None
+        self.hub, self.groups = None, None
         if settings.hub:
-            groups = HubGroups(self.host, settings.data / GROUPS_FILE)
-            self.hub = HubParts(settings.hub, self.local, groups)
+            self.groups = HubGroups(self.host, settings.data / GROUPS_FILE)
+            self.hub = HubParts(settings.hub, self.local, self.groups)
         self._face_clients(journal.recent_keys(now_ms(), KEYS))
         self.supervisor = AgentSupervisor(settings.runtime, _agent_arguments(settings))
 
@@ -215,6 +216,7 @@ class _Service:
             measured=self.measured,
             activity=self.activity,
             audit=self.audit,
+            rules=self._rule_files(),
             maintenance=Maintenance(
                 host=self.host, journal=self.journal, views=self.views, audit=self.audit, clock=self.clock
             ),
@@ -225,6 +227,16 @@ class _Service:
             hosts=frozenset({*LOOPBACK_HOSTS, settings.ip, *settings.allowed_hosts, *self._names}),
             request_ids=request_ids(),
         )
+
+    def _rule_files(self) -> RuleFiles:
+        """Make what changes quotas and reservations; users stay in the groups that the Hub says."""
+        settings = self._settings
+        files = {
+            RuleKind.QUOTAS: settings.quotas_path or settings.data / QUOTAS_FILE,
+            RuleKind.RESERVATIONS: settings.reservations_path or settings.data / RESERVATIONS_FILE,
+        }
+        placed = {"placed": self.groups.placed} if self.groups else {}
+        return RuleFiles(self.host, self.audit, files, **placed)
 
     @property
     def _names(self) -> tuple[str, ...]:

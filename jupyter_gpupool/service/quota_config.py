@@ -11,7 +11,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from jupyter_gpupool.cluster.written import Placed, read_placed
+from jupyter_gpupool.cluster.written import Placed, read_placed, read_placed_text
 from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.core.errors import GPUPoolError, InvalidValue
 from jupyter_gpupool.core.leases import Priority
@@ -48,7 +48,21 @@ def read_quotas(path: Path) -> Quotas:
     BadQuotas
         If it cannot be read or understood.
     """
-    root = read_placed(path, BadQuotas)
+    return _quotas(read_placed(path, BadQuotas))
+
+
+def quotas_of(text: str, name: str) -> Quotas:
+    """Read quotas as they stand in a file that is called so in errors.
+
+    Raises
+    ------
+    BadQuotas
+        If they cannot be understood.
+    """
+    return _quotas(read_placed_text(text, name, BadQuotas))
+
+
+def _quotas(root: Placed | None) -> Quotas:
     if root is None:
         return Quotas()
     said = root.fields("a file of quotas", _TOP)

@@ -12,7 +12,7 @@ from datetime import UTC, date, tzinfo
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from jupyter_gpupool.cluster.written import Placed, read_placed
+from jupyter_gpupool.cluster.written import Placed, read_placed, read_placed_text
 from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.core.errors import GPUPoolError, InvalidValue
 from jupyter_gpupool.core.quotas import Quotas
@@ -38,7 +38,21 @@ def read_reservations(path: Path, quotas: Quotas) -> tuple[Reserved, ...]:
     BadReservations
         If it cannot be read or understood, or names a group that the quotas do not have.
     """
-    root = read_placed(path, BadReservations)
+    return _reservations(read_placed(path, BadReservations), quotas)
+
+
+def reservations_of(text: str, name: str, quotas: Quotas) -> tuple[Reserved, ...]:
+    """Read reservations as they stand in a file that is called so in errors.
+
+    Raises
+    ------
+    BadReservations
+        If they cannot be understood, or name a group that the quotas do not have.
+    """
+    return _reservations(read_placed_text(text, name, BadReservations), quotas)
+
+
+def _reservations(root: Placed | None, quotas: Quotas) -> tuple[Reserved, ...]:
     if root is None:
         return ()
     said = root.fields("a file of reservations", _TOP)

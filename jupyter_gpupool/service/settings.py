@@ -32,6 +32,8 @@ from jupyter_gpupool.service.reservation_config import read_reservations
 HUB_LIMIT = 50
 #: File name of the journal in the data directory.
 JOURNAL_FILE = "journal.sqlite3"
+#: The same of the rules that administrators write in a browser, where no other files are named.
+QUOTAS_FILE, RESERVATIONS_FILE = "quotas.yaml", "reservations.yaml"
 
 
 class BadSettings(GPUPoolError):
@@ -66,6 +68,8 @@ class ServiceSettings:
     requests_per_second: float = 0.0
     owner_streams: int = 0
     hub: HubSettings | None = None
+    quotas_path: Path | None = None
+    reservations_path: Path | None = None
     usage_keep_days: float = 400.0
     prices: Mapping[str, float] = field(default_factory=dict)
     start_agent: bool = True
@@ -118,13 +122,13 @@ class PoolService(Configurable):
     place = Enum(sorted(PLACEMENTS), "bid_price", help="Which device a request gets.").tag(config=True)
     quotas_file = Unicode(
         "",
-        help="A YAML file with quotas: what owners and groups of owners may have, and deserve. Empty for no"
-        " limits, and the same weight for all.",
+        help="A YAML file with quotas: what owners and groups of owners may have, and deserve. Empty for"
+        " quotas.yaml in the data directory; without it no limits, and the same weight for all.",
     ).tag(config=True)
     reservations_file = Unicode(
         "",
         help="A YAML file with reservations: devices that are kept free for a group at some times. Empty for"
-        " none.",
+        " reservations.yaml in the data directory; without it none.",
     ).tag(config=True)
     usage_half_life_hours = Float(
         4.0,
@@ -284,6 +288,8 @@ class PoolService(Configurable):
             requests_per_second=self.requests_per_second or (HUB_LIMIT if hub else 0),
             owner_streams=self.owner_streams or (HUB_LIMIT if hub else 0),
             hub=hub,
+            quotas_path=self.quotas_path,
+            reservations_path=self.reservations_path,
             usage_keep_days=self.usage_keep_days,
             prices=dict(self.prices),
             start_agent=self.start_agent,
@@ -322,7 +328,19 @@ class PoolService(Configurable):
         BadQuotas
             If it cannot be read or understood.
         """
-        return read_quotas(Path(self.quotas_file).expanduser()) if self.quotas_file else Quotas()
+        path = self.quotas_path
+        return read_quotas(path) if self.quotas_file or path.exists() else Quotas()
+
+    @property
+    def quotas_path(self) -> Path:
+        """Where quotas are written: the file that is named, or the one in the data directory."""
+        return Path(self.quotas_file).expanduser() if self.quotas_file else paths.data_dir() / QUOTAS_FILE
+
+    @property
+    def reservations_path(self) -> Path:
+        """Where reservations are written."""
+        named = self.reservations_file
+        return Path(named).expanduser() if named else paths.data_dir() / RESERVATIONS_FILE
 
     def reservations(self, quotas: Quotas) -> tuple[Reserved, ...]:
         """Return what the file of reservations says.
@@ -332,8 +350,8 @@ class PoolService(Configurable):
         BadReservations
             If it cannot be read or understood, or names a group that the quotas do not have.
         """
-        file = self.reservations_file
-        return read_reservations(Path(file).expanduser(), quotas) if file else ()
+        path = self.reservations_path
+        return read_reservations(path, quotas) if self.reservations_file or path.exists() else ()
 
 
 def _minutes_ms(minutes: float | None) -> int | None:

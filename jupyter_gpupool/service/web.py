@@ -27,6 +27,7 @@ from jupyter_gpupool.service.measured import Measured
 from jupyter_gpupool.service.metrics import Metrics
 from jupyter_gpupool.service.moves import Mover
 from jupyter_gpupool.service.processes import Processes
+from jupyter_gpupool.service.rule_files import RuleFiles
 from jupyter_gpupool.service.snapshots import SnapshotIndex
 from jupyter_gpupool.service.throttle import Throttle
 from jupyter_gpupool.service.usage import Usage
@@ -80,6 +81,7 @@ class Context:
     throttle: Throttle
     audit: AuditLog
     maintenance: Maintenance
+    rules: RuleFiles
     clock: PoolClock
     #: Names that requests may have in their Host header.
     hosts: frozenset[str]

@@ -8,17 +8,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
 from jupyter_gpupool.client.errors import PoolRefused
 from jupyter_gpupool.core.leases import EndReason, LeaseState
 from jupyter_gpupool.protocol.documents import LeaseRequest, NodeState
+from tests.support.pool_page import Browser, pool_of_a_hub
 from tests.support.pool_process import PoolProcess, running_pool, wait_for, world
-from tests.support.stand_in_hub import ADMIN, StandInHub, stand_in_hub
-
-PAGE = "/services/gpupool/"
+from tests.support.stand_in_hub import ADMIN, StandInHub
 
 
 @pytest.fixture
@@ -116,60 +114,10 @@ def test_a_node_that_is_not_there_and_a_grace_that_is_none_are_refused_with_what
     assert pool.get("/api/v1/audit").body == []
 
 
-class Browser:
-    """A browser without scripts: keeps its cookie, and sends the page's own forms."""
-
-    def __init__(self, pool: PoolProcess, hub: StandInHub, token: str) -> None:
-        self.pool = pool
-        began = pool.http.request("GET", pool.url + PAGE, redirect=False)
-        state = parse_qs(urlsplit(began.headers["Location"]).query)["state"][0]
-        hub.codes["the-code"] = token
-        cookie = began.headers["Set-Cookie"].partition(";")[0]
-        back = pool.http.request(
-            "GET",
-            f"{pool.url}{PAGE}oauth_callback?code=the-code&state={state}",
-            redirect=False,
-            headers={"Cookie": cookie},
-        )
-        assert (back.status, back.headers["Location"]) == (302, PAGE), back.data
-        self.cookie = back.headers["Set-Cookie"].partition(";")[0]
-
-    def page(self) -> str:
-        answer = self.pool.http.request("GET", self.pool.url + PAGE, headers={"Cookie": self.cookie})
-        assert answer.status == 200, answer.data
-        return answer.data.decode()
-
-    def send(self, action: str, **fields: str) -> tuple[int, str]:
-        """Send the page's form of that action, filled in, from the page itself."""
-        form = re.search(rf'<form method="post" action="{PAGE}{action}">(.*?)</form>', self.page(), re.S)
-        hidden = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', form[1]) if form else []
-        return self.post(action, {**dict(hidden), **fields}, **{"Sec-Fetch-Site": "same-origin"})
-
-    def post(self, action: str, fields: dict[str, str], **headers: str) -> tuple[int, str]:
-        answer = self.pool.http.request(
-            "POST",
-            self.pool.url + PAGE + action,
-            body=urlencode(fields),
-            redirect=False,
-            headers={
-                "Cookie": self.cookie,
-                "Content-Type": "application/x-www-form-urlencoded",
-                **headers,
-            },
-        )
-        return answer.status, answer.data.decode()
-
-
 @pytest.fixture
 def hub_pool(tmp_path: Path) -> Iterator[tuple[PoolProcess, StandInHub]]:
-    with stand_in_hub() as hub:
-        environment = world(tmp_path) | {
-            "JUPYTERHUB_API_URL": hub.url,
-            "JUPYTERHUB_API_TOKEN": "token-of-the-service",
-            "JUPYTERHUB_SERVICE_PREFIX": PAGE,
-        }
-        with running_pool(environment, emulate="2xA100-80GB", arguments=("--hub",)) as pool:
-            yield pool, hub
+    with pool_of_a_hub(tmp_path) as running:
+        yield running
 
 
 def test_on_the_page_an_administrator_drains_and_undrains_a_node_and_nobody_else_can(
@@ -194,9 +142,9 @@ def test_on_the_page_an_administrator_drains_and_undrains_a_node_and_nobody_else
     assert (status, "soon" in told) == (400, True)
     assert pool.get("/api/v1/nodes", token="boss-token").body[0]["state"] == "ready"
 
-    assert boss.send("drain", message="<b>New</b> driver.", grace="30m")[0] == 302
+    assert boss.send("drain", message="<b>New</b> driver, 新 é.", grace="30m")[0] == 302
     page = boss.page()
-    assert "&lt;b&gt;New&lt;/b&gt; driver." in page
+    assert "&lt;b&gt;New&lt;/b&gt; driver, 新 é." in page
     assert ">Undrain<" in page
     assert "leases end in 30 min" in page  # the audit log
     assert pool.get("/api/v1/nodes", token="ann-token").body[0]["state"] == "drained"

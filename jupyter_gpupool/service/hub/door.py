@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hmac
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from urllib.parse import parse_qs, urlsplit
 
-from jupyter_gpupool.core.errors import GPUPoolError
+from jupyter_gpupool.core.errors import GPUPoolError, InvalidValue
 from jupyter_gpupool.core.shares import parse_duration
 from jupyter_gpupool.protocol.administration import DrainRequest
 from jupyter_gpupool.protocol.codec import encode
@@ -25,6 +25,9 @@ from jupyter_gpupool.service.hub.auth import HubAuthenticator
 from jupyter_gpupool.service.hub.settings import HubSettings
 from jupyter_gpupool.service.hub.visits import LOGIN_COOKIE, SESSION_COOKIE, Session, Visits
 from jupyter_gpupool.service.logs import REQUEST_ID
+from jupyter_gpupool.service.quota_config import BadQuotas
+from jupyter_gpupool.service.reservation_config import BadReservations
+from jupyter_gpupool.service.rule_files import RuleKind, RulesChanged
 from jupyter_gpupool.service.web import ALWAYS, App, Context, Message, Receive, Request, Send
 
 _log = logging.getLogger(__name__)
@@ -73,6 +76,7 @@ class HubDoor:
         self._handlers: dict[str, Callable[[Request, Send], Awaitable[None]]] = {
             "/": self._page,
             "/oauth_callback": self._callback,
+            "/rules": self._rules,
             **{path: partial(self._form, act) for path, act in acts.items()},
         }
 
@@ -104,18 +108,53 @@ class HubDoor:
 
     async def _page(self, request: Request, send: Send) -> None:
         _only(request, "GET")
+        if (visitor := await self._visitor(request, send)) is not None:
+            who, session = visitor
+            who.require(Scope.READ)
+            await self._show(who, session, send)
+
+    async def _visitor(self, request: Request, send: Send) -> tuple[Principal, Session] | None:
+        """Find out whose browser this is; None when it was sent to the Hub to log in."""
         session = self._visits.session(request.header(b"cookie"))
-        if session is None:
-            await self._log_in(send)
+        if session is not None:
+            try:
+                return await self._auth.of_token(session.token, fresh=True), session
+            except Unauthenticated:
+                self._visits.end(session)
+        await self._log_in(send)
+        return None
+
+    async def _rules(self, request: Request, send: Send) -> None:
+        """Show quotas and reservations to an administrator, or change one of the files."""
+        if request.method == "POST":
+            who, session, fields = await self._posted(request)
+            kind, text, seen = fields.get("kind", ""), fields.get("text", ""), fields.get("seen", "")
+            if kind not in {it.value for it in RuleKind}:
+                raise InvalidValue("Which rules?", hint="Open the page of the rules again.")
+            try:
+                await self._context.rules.save(who, RuleKind(kind), text, seen)
+            except (BadQuotas, BadReservations, RulesChanged) as error:
+                await self._show_rules(session, send, {RuleKind(kind): (text, error)})
+                return
+            await _redirect(send, f"{self._hub.prefix}rules")
             return
-        try:
-            who = await self._auth.of_token(session.token, fresh=True)
-        except Unauthenticated:
-            self._visits.end(session)
-            await self._log_in(send)
-            return
-        who.require(Scope.READ)
-        await self._show(who, session, send)
+        _only(request, "GET")
+        if (visitor := await self._visitor(request, send)) is not None:
+            who, session = visitor
+            who.require(Scope.ADMIN)
+            await self._show_rules(session, send, {})
+
+    async def _show_rules(
+        self, session: Session, send: Send, refused: Mapping[RuleKind, tuple[str, GPUPoolError]]
+    ) -> None:
+        shown = []
+        for kind in RuleKind:
+            now = self._context.rules.read(kind)
+            text, error = refused.get(kind, (now.text, None))
+            why = str(error) if error is not None else ""
+            shown.append(page.RuleShown(kind=kind, path=now.path, text=text, seen=now.seen, refused=why))
+        status = max((answer_for(error)[0] for _, error in refused.values()), default=200)
+        await _html(send, status, page.rules(shown, proof=session.proof, prefix=self._hub.prefix))
 
     async def _show(self, who: Principal, session: Session, send: Send) -> None:
         context = self._context
@@ -139,16 +178,21 @@ class HubDoor:
     async def _form(self, act: _Act, request: Request, send: Send) -> None:
         """Do what one of the page's forms asks, and show the page again."""
         _only(request, "POST")
+        who, _, fields = await self._posted(request)
+        await act(who, fields)
+        await _redirect(send, self._hub.prefix)
+
+    async def _posted(self, request: Request) -> tuple[Principal, Session, dict[str, str]]:
+        """Read a form of our own page, and see who sends it."""
         session = self._visits.session(request.header(b"cookie"))
         if session is None:
             raise Unauthenticated("You are not logged in.", hint="Open the page of the pool again.")
         await request.read_body()
-        posted = parse_qs(request.body.decode("latin-1"))
-        fields = {name: _utf8(values[0]) for name, values in posted.items()}
+        # a browser writes what is not ASCII as UTF-8 in escapes
+        posted = parse_qs(request.body.decode("ascii", "replace"), errors="replace")
+        fields = {name: values[0] for name, values in posted.items()}
         self._check_form(request, fields.get("proof", ""), session)
-        who = await self._auth.of_token(session.token, fresh=True)
-        await act(who, fields)
-        await _redirect(send, self._hub.prefix)
+        return await self._auth.of_token(session.token, fresh=True), session, fields
 
     async def _end(self, who: Principal, fields: dict[str, str]) -> None:
         message = validate.message(fields.get("message", ""))
@@ -173,10 +217,6 @@ class HubDoor:
         good = hmac.compare_digest(proof.encode(), session.proof.encode())
         if not good or not ours or site not in (None, "same-origin"):
             raise Forbidden("This form is not of the pool's own page.", hint="Open that page, and try again.")
-
-
-def _utf8(text: str) -> str:
-    return text.encode("latin-1", "replace").decode("utf-8", "replace")
 
 
 def _only(request: Request, method: str) -> None:

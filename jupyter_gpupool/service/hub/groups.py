@@ -44,6 +44,16 @@ class HubGroups:
         if self._members:
             host.reconfigure(self._rules)
 
+    def placed(self, quotas: Quotas) -> Quotas:
+        """Take over other quotas, and put the users into their groups."""
+        self._quotas = quotas
+        gone = [owner for owner, group in self._members.items() if group not in quotas.by_name]
+        for owner in gone:
+            del self._members[owner]
+        if gone:
+            self._write()
+        return quotas.placed(self._members)
+
     def said(self, owner: str, groups: Sequence[str]) -> None:
         """Take over in which groups the Hub has a user; requests after this count in the group of now."""
         if not self._quotas.groups or owner in self._quotas.group_of:

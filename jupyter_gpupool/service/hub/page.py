@@ -7,13 +7,16 @@ and follows the browser's theme.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
+from pathlib import Path
 
 from jupyter_gpupool.core.leases import LeaseState
 from jupyter_gpupool.core.shares import format_compute, format_duration, format_memory
 from jupyter_gpupool.protocol.administration import AuditDoc
 from jupyter_gpupool.protocol.documents import DeviceDoc, LeaseDoc, NodeDoc, NodeState, PoolDoc
+from jupyter_gpupool.service.rule_files import RuleKind
 
 _STYLE = """
 :root { color-scheme: light dark; }
@@ -21,8 +24,34 @@ body { font: 1rem/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem
 table { border-collapse: collapse; width: 100%; margin-bottom: 1.5rem; }
 th, td { text-align: left; padding: .35rem .6rem; border-bottom: 1px solid GrayText; vertical-align: top; }
 td form { display: flex; gap: .4rem; }
+textarea { display: block; width: 100%; font-family: ui-monospace, monospace; margin-bottom: .5rem; }
 .note { border-left: .25rem solid GrayText; padding-left: .6rem; }
 """
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RuleShown:
+    """One file of rules as it is shown.
+
+    Attributes
+    ----------
+    kind : RuleKind
+        Which.
+    path : Path
+        Where it is.
+    text : str
+        What is in it, or what was refused.
+    seen : str
+        Tells whether the file is still the same.
+    refused : str
+        Why it was refused; empty when it was not.
+    """
+
+    kind: RuleKind
+    path: Path
+    text: str
+    seen: str
+    refused: str = ""
 
 
 def overview(pool: PoolDoc, audit: Sequence[AuditDoc] | None, *, proof: str, prefix: str) -> str:
@@ -63,11 +92,38 @@ def overview(pool: PoolDoc, audit: Sequence[AuditDoc] | None, *, proof: str, pre
         )
         + _table("Waiting", ("Owner", "Share", "Place", "For", ""), (_waiting(it, form) for it in waiting))
         + (
-            _table("Audit log", ("When", "Who", "What", "Whose", "Message"), map(_deed, audit))
+            f'<p><a href="{escape(prefix)}rules">Quotas and reservations</a></p>'
+            + _table("Audit log", ("When", "Who", "What", "Whose", "Message"), map(_deed, audit))
             if audit is not None
             else ""
         )
     )
+
+
+def rules(texts: Iterable[RuleShown], *, proof: str, prefix: str) -> str:
+    """Write the page on which administrators change quotas and reservations.
+
+    Parameters
+    ----------
+    texts : iterable of RuleShown
+        What is in the files, or was just refused.
+    proof, prefix : str
+        As for `overview`.
+    """
+    back = f'<p><a href="{escape(prefix)}">Back to the pool</a></p>'
+    return _document(back + "".join(_rule_form(it, _Form(proof, prefix)) for it in texts))
+
+
+def _rule_form(shown: RuleShown, form: _Form) -> str:
+    name = shown.kind.value
+    note = f'<p class="note" role="alert">{escape(shown.refused)}</p>' if shown.refused else ""
+    hidden = {"kind": name, "seen": shown.seen}
+    area = (
+        f'<textarea name="text" rows="16" spellcheck="false" aria-label="{name.capitalize()}">\n'
+        f"{escape(shown.text)}</textarea>"
+    )
+    where = f"<p>In {escape(str(shown.path))}; what is held stays held.</p>"
+    return f"<h2>{name.capitalize()}</h2>{note}{where}{form('rules', 'Save', hidden, inner=area)}"
 
 
 def failure(message: str, hint: str) -> str:
@@ -106,8 +162,10 @@ class _Form:
         self._proof = proof
         self._prefix = prefix
 
-    def __call__(self, action: str, button: str, hidden: dict[str, str], *fields: tuple[str, str]) -> str:
-        """Write one: hidden values, and fields for the keyboard by name and label."""
+    def __call__(
+        self, action: str, button: str, hidden: dict[str, str], *fields: tuple[str, str], inner: str = ""
+    ) -> str:
+        """Write one: hidden values, fields for the keyboard by name and label, and what is HTML already."""
         kept = {"proof": self._proof, **hidden}
         return (
             f'<form method="post" action="{escape(self._prefix + action)}">'
@@ -119,7 +177,7 @@ class _Form:
                 f'placeholder="{escape(label)}">'
                 for name, label in fields
             )
-            + f"<button>{button}</button></form>"
+            + f"{inner}<button>{button}</button></form>"
         )
 
 
