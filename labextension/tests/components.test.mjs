@@ -269,3 +269,11 @@ test('usage, snapshots and nodes appear when there is something in them', () => 
   assert.match(html, /CUDA device-hours this week: 10 of 40/);
   assert.match(html, /CUDA memory at once \(group lab\): 20 GiB of 80 GiB/);
 });
+
+test('what is in force on several devices alike is said once, and what differs each time', () => {
+  const compute = limit({ resource: 'compute', limit: '25 %' });
+  const isolation = [limit(), compute, limit(), { ...compute, verified: 'pending' }];
+  const html = shown([device()], [held({ count: 2, isolation })]);
+  assert.equal(html.match(/Memory: soft limit by MPS/g).length, 1);
+  assert.equal(html.match(/Compute: [^<]*MPS/g).length, 2);
+});

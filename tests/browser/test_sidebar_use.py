@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.axe import violations
 from tests.browser.made_up import Channel, made_up_pool
 from tests.browser.page import LabPage, collect_garbage
 
-_AXE = Path(__file__).parents[2] / "labextension" / "node_modules" / "axe-core" / "axe.min.js"
 _THEMES = ("JupyterLab Light", "JupyterLab Dark", "JupyterLab Dark High Contrast")
 #: What is ours on the page: the rest is JupyterLab's.
 _OURS = ["#jupyter-gpupool-sidebar", ".jp-GPUPool-chip", ".jp-GPUPool-status", ".jp-GPUPool-popover"]
@@ -25,30 +23,12 @@ _TICKS, _STEP = 600, 120
 #: What a tick of 64 devices may leave behind on average, bytes: the new points of its charts are 2,000.
 _MOST_BYTES = 6_000
 
-_LOOK = """async ours => {
-  const there = ours.filter(selector => document.querySelector(selector)).map(selector => [selector]);
-  const found = await window.axe.run({ include: there });
-  return found.violations.flatMap(it => it.nodes.map(node => it.id + node.html + node.failureSummary));
-}"""
-
 #: Names of devices that are cut.
 _CUT = """() => [...document.querySelectorAll('.jp-GPUPool-line [role=rowheader]')]
   .filter(it => it.scrollWidth > it.clientWidth).map(it => it.textContent)"""
 #: Where the columns of each line end, the headings first.
 _EDGES = """() => [...document.querySelectorAll('.jp-GPUPool-line:not(.jp-mod-node)')]
   .map(line => [...line.children].map(it => it.getBoundingClientRect().right))"""
-
-
-def violations(page: LabPage) -> list[str]:
-    """Let axe look at what is ours."""
-    if not _AXE.exists():
-        reason = "axe-core is not installed: run npm install in labextension/"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    page.page.evaluate(_AXE.read_text())
-    found: list[str] = page.page.evaluate(_LOOK, _OURS)
-    return found
 
 
 def opened(page: LabPage, devices: int, leases: int) -> Channel:
@@ -68,7 +48,7 @@ def test_axe_finds_nothing_in_the_panel_the_form_and_the_chips_popover(page: Lab
     opened(page, 3, 5)
     page.panel.get_by_role("button", name="Request a share").click()
     expect(page.panel.get_by_role("form", name="Request a share")).to_be_visible()
-    assert violations(page) == []
+    assert violations(page, _OURS) == []
 
 
 @pytest.mark.slow
@@ -80,7 +60,7 @@ def test_axe_finds_nothing_in_any_theme_with_many_devices(page: LabPage, theme: 
     page.panel.locator(".jp-GPUPool-leases button", has_text="Resize").first.click()
     page.notebook.locator(".jp-GPUPool-chip").click()
     expect(page.page.get_by_role("dialog")).to_be_visible()
-    assert violations(page) == []
+    assert violations(page, _OURS) == []
 
 
 @pytest.mark.slow

@@ -19,15 +19,16 @@ export const Limits = React.memo(function Limits(props: {
   readonly isPromise: boolean;
   readonly trans: TranslationBundle;
 }): JSX.Element {
-  const { isolation, isPromise, trans } = props;
+  const { isPromise, trans } = props;
+  const isolation = unlike(props.isolation);
   const first = isolation.filter(limit => OF_THE_DEVICE.includes(limit.resource));
   return (
     <details className={`jp-GPUPool-inForce${isPromise ? ' jp-mod-promise' : ''}`}>
       <summary>
         {isPromise && <span>{trans.__('A new lease gets:')}</span>}
-        {(first.length ? first : isolation).map(limit => (
+        {(first.length ? first : isolation).map((limit, index) => (
           <span
-            key={limit.resource}
+            key={`${limit.resource} ${index}`}
             className={`jp-GPUPool-limit jp-mod-${tone(limit, isPromise)}`}
           >
             <Strength tone={tone(limit, isPromise)} />
@@ -40,8 +41,8 @@ export const Limits = React.memo(function Limits(props: {
         ))}
       </summary>
       <dl>
-        {isolation.map(limit => (
-          <React.Fragment key={limit.resource}>
+        {isolation.map((limit, index) => (
+          <React.Fragment key={`${limit.resource} ${index}`}>
             <dt>{resourceName(limit.resource, trans)}</dt>
             <dd>
               {limit.strength !== 'none' && <div>{limit.limit}</div>}
@@ -57,6 +58,11 @@ export const Limits = React.memo(function Limits(props: {
     </details>
   );
 });
+
+/** A lease of several devices has a limit on each of them: those that read the same are said once. */
+function unlike(isolation: readonly IIsolation[]): readonly IIsolation[] {
+  return [...new Map(isolation.map(limit => [JSON.stringify(limit), limit])).values()];
+}
 
 /** True where a share is a part of the memory only. */
 export function buysNoCompute(isolation: readonly IIsolation[]): boolean {
