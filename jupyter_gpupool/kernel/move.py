@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from jupyter_gpupool.core.errors import AlreadyHolds, DoesNotFitNow, GPUPoolError, NeverFits
+from jupyter_gpupool.core.leases import LeaseState
 from jupyter_gpupool.core.shares import WHOLE_MILLI, format_compute, format_memory
 from jupyter_gpupool.kernel import scaled
 from jupyter_gpupool.kernel.errors import KernelMoves, NotMovable, NotOnNode
@@ -29,7 +30,7 @@ from jupyter_gpupool.kernel.process import Process, this_process
 from jupyter_gpupool.kernel.shell import running_shell
 from jupyter_gpupool.kernel.words import share_of
 from jupyter_gpupool.protocol import names
-from jupyter_gpupool.protocol.documents import LeaseRequest, MovedDoc, MoveRequest
+from jupyter_gpupool.protocol.documents import LeaseDoc, LeaseRequest, MovedDoc, MoveRequest
 from jupyter_gpupool.protocol.filesystems import network_filesystem
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def request_here_or_move(body: LeaseRequest) -> Lease:
     """
     process = this_process()
     lease = _the_lease(process, body)
-    if not _resized(body, lease):
+    if _has_to_leave(process, lease) or not _resized(body, lease):
         raise _moved(process, lease, _wanted(body, lease))
     tell(f"This node has room: the lease has {share_of(lease.doc)} now, and the kernel stays.")
     return lease
@@ -130,6 +131,14 @@ def _wanted(body: LeaseRequest, lease: Lease, *, only_ask: bool = False) -> Move
     )
 
 
+def _has_to_leave(process: Process, lease: Lease) -> bool:
+    """Tell whether a lease is to be taken back where it is, or its device offers nothing any more."""
+    if lease.doc.reclaim_seconds is not None:
+        return True
+    held = {it.device_id for it in lease.doc.shares}
+    return any(it.id in held and not it.offered for it in process.client.devices())
+
+
 def _resized(body: LeaseRequest, lease: Lease) -> bool:
     """Have the lease another size, where that is what is asked for; False when this node has no room."""
     named = body.device or body.model or body.host_cpu_milli or body.host_memory_bytes
@@ -162,8 +171,11 @@ def _moved(process: Process, lease: Lease, wanted: MoveRequest) -> KernelMoves:
         with _not_ended_yet():
             place = process.client.move(lease.id, wanted)
     except GPUPoolError as error:
-        _forget(name)
-        error.hint = f"{error.hint} The kernel stays where it is.".strip()
+        if stays(lease.doc, _look(process, lease)):
+            _forget(name)
+            error.hint = f"{error.hint} The kernel stays where it is.".strip()
+        else:  # the answer may have been lost, and the lease be on its way
+            error.hint = f"{error.hint} The state of this kernel is saved as “{name}”.".strip()
         raise
     scaled.forget(session.shell)  # it is asked for again where the kernel is then
     process.drop(lease)
@@ -172,6 +184,26 @@ def _moved(process: Process, lease: Lease, wanted: MoveRequest) -> KernelMoves:
         f"This kernel goes on on node {place.hostname}, with {_size(place)}: it starts there in a moment, "
         "and has its variables again with the next cell. Nothing more of this cell runs."
     )
+
+
+def stays(before: LeaseDoc, now: LeaseDoc | None) -> bool:
+    """Tell whether a lease is surely where it was.
+
+    Parameters
+    ----------
+    before : LeaseDoc
+        The lease before it was to move.
+    now : LeaseDoc or None
+        The lease after that has failed; None where nobody can say.
+    """
+    return now is not None and (now.state, now.generation) == (LeaseState.ACTIVE, before.generation)
+
+
+def _look(process: Process, lease: Lease) -> LeaseDoc | None:
+    try:
+        return process.client.lease(lease.id)
+    except GPUPoolError:
+        return None
 
 
 def _size(place: MovedDoc) -> str:

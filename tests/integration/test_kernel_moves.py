@@ -330,3 +330,23 @@ def test_a_kernel_has_its_workers_again_after_a_move(nodes: TwoNodes, server: Se
         assert "1 worker with a share of 0.1 are asked for again" in cell.stderr, cell.text
         assert cell.result == "7", cell.text
         assert run(server, kernel_id, "'_gpupool_scaled' in globals()").result == "False"
+
+
+@pytest.mark.parametrize("grace", [{}, {"grace_seconds": 600.0}], ids=["leases stay", "leases end"])
+def test_a_kernel_leaves_a_drained_node_with_what_it_has(
+    nodes: TwoNodes, server: ServerProcess, grace: dict[str, float]
+) -> None:
+    with kernel_on(server) as kernel_id:
+        before = lease_of(nodes, kernel_id)
+        server.run(kernel_id, "x = 41")
+        path = f"/api/v1/nodes/{before['node_id']}"
+        assert nodes.pool.ask("POST", f"{path}/drain", grace).status == 200
+        try:
+            cell = run(server, kernel_id, "%gpupool request 0.25 --move")
+            assert cell.ename == "KernelMoves", cell.text
+            after = lease_of(nodes, kernel_id, unlike=before["holder"]["pid"])
+            assert after["node_id"] != before["node_id"]
+            assert after["reclaim_seconds"] is None
+            assert "has moved here" in run(server, kernel_id, "x += 1").stderr
+        finally:
+            assert nodes.pool.ask("POST", f"{path}/undrain").status == 200
