@@ -16,7 +16,8 @@ import pytest
 from jupyter_gpupool.protocol import names
 from tests.integration.test_several_hosts import TOKEN, Pool
 from tests.support.hosts import inside, network
-from tests.support.node_kernels import add_kernelspec, connection_of, speaking_to, start_session
+from tests.support.node_kernels import ROOT, add_kernelspec, connection_of, speaking_to, start_session
+from tests.support.notebook import Talk
 from tests.support.pool_process import wait_for
 from tests.support.server_process import ServerProcess
 
@@ -45,6 +46,8 @@ def server(pool: Pool) -> Iterator[ServerProcess]:
     reach = {names.ENV_URL: pool.url, names.ENV_TOKEN: TOKEN, names.ENV_CA_FILE: str(trust)}
     server = ServerProcess(pool.user.home / "server", {**pool.user.environment, **reach})
     add_kernelspec(server, "most", gpupool={"share": 0.75})
+    shared = {"PYTHONPATH": str(ROOT), names.ENV_STORE: str(pool.user.home / "store")}
+    add_kernelspec(server, "moving", gpupool={"share": 0.5}, env=shared)
     try:
         server.start()
         server.wait_connected()
@@ -118,6 +121,38 @@ def test_a_kernel_whose_node_is_cut_off_starts_on_another_and_the_first_is_ended
     finally:
         pool.network.mend(node)
     wait_for(lambda: not Path(f"/proc/{pid}").exists(), "the first process to be ended", 60.0)
+
+
+#: Has a part of the kernel's device taken, so that its lease cannot grow there.
+TAKE_ROOM = """
+import uuid
+from jupyter_gpupool.kernel.process import this_process
+from jupyter_gpupool.protocol.documents import HolderRequest, LeaseRequest
+process = this_process()
+(lease,) = process.held.values()
+body = LeaseRequest(compute_milli=400, device=lease.doc.shares[0].device_id, wait_seconds=0.0)
+body.holder = HolderRequest(worker="rest")
+process.client.request(body, key=uuid.uuid4().hex)
+del process, lease, body
+x = 41
+"""
+
+
+def test_a_kernel_moves_to_another_host(pool: Pool, server: ServerProcess, started: Any) -> None:
+    kernel_id = started(name="moving")
+    before, ip = lease_of(server, kernel_id), connection_of(server, kernel_id)["ip"]
+    server.run(kernel_id, TAKE_ROOM)
+    with speaking_to(server, kernel_id) as client:
+        client.wait_for_ready(timeout=60)
+        cell = Talk(client).run("%gpupool request 0.75 --move")
+    assert cell.ename == "KernelMoves", cell.text
+    wait_for(lambda: connection_of(server, kernel_id).get("ip", ip) != ip, "the kernel to be elsewhere", 60.0)
+    assert server.run(kernel_id, "x += 1", "x") == 42
+    leases = server.ask("GET", "jupyter_gpupool/api/v1/pool").body["leases"]
+    (after,) = [it for it in leases if it["id"] == before["id"]]
+    assert (after["compute_milli"], after["state"]) == (750, "active")
+    assert after["node_id"] != before["node_id"]
+    assert {pool.first.address, pool.second.address} == {ip, connection_of(server, kernel_id)["ip"]}
 
 
 def test_a_session_cluster_of_a_kernel_has_workers_on_other_nodes(
