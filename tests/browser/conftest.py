@@ -21,7 +21,7 @@ _CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-st
 #: Longest that one test may take, with the start of JupyterLab, on a machine that does other things too.
 _TEST_SECONDS = 300
 #: What a headless Chromium needs on a small machine, as root too, and without asking anything outside.
-_FLAGS = [
+FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
     "--disable-quic",
@@ -88,7 +88,7 @@ def page(chromium: str, lab: Lab) -> Iterator[LabPage]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=_FLAGS)
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         # a proxy of a test proves itself by a certificate that nobody knows
         tab = browser.new_page(viewport={"width": 1280, "height": 900}, ignore_https_errors=True)
         opened = LabPage(tab, lab)

@@ -248,6 +248,10 @@ def test_the_page_sends_a_browser_to_the_hub_and_takes_no_code_that_it_did_not_a
     cookie = answer.headers["Set-Cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=Lax" in cookie
+    assert "Secure" not in cookie, "the proxy was asked by HTTP"
+    https = {"X-Forwarded-Proto": "https,http"}
+    answer = pool.http.request("GET", pool.url + "/services/gpupool/", redirect=False, headers=https)
+    assert answer.headers["Set-Cookie"].endswith("; Secure")
     for headers in ({}, {"Cookie": "gpupool-login=another"}):
         path = f"/services/gpupool/oauth_callback?code=c&state={state}"
         assert pool.ask("GET", path, token="", headers=headers).status == 403

@@ -121,7 +121,8 @@ class HubDoor:
                 return await self._auth.of_token(session.token, fresh=True), session
             except Unauthenticated:
                 self._visits.end(session)
-        await self._log_in(send)
+        where, state = self._visits.begin()
+        await _redirect(send, where, _cookie(request, LOGIN_COOKIE, state, self._hub.prefix, 600))
         return None
 
     async def _rules(self, request: Request, send: Send) -> None:
@@ -163,17 +164,14 @@ class HubDoor:
         text = page.overview(context.views.pool(who), audit, proof=session.proof, prefix=self._hub.prefix)
         await _html(send, 200, text)
 
-    async def _log_in(self, send: Send) -> None:
-        where, state = self._visits.begin()
-        await _redirect(send, where, _cookie(LOGIN_COOKIE, state, self._hub.prefix, 600))
-
     async def _callback(self, request: Request, send: Send) -> None:
         _only(request, "GET")
         code, state = request.query("code") or "", request.query("state") or ""
         name = await self._visits.finish(code, state, request.header(b"cookie"))
         if name is None:
             raise Forbidden("This is not a login that began here, or it took too long.", hint="Try again.")
-        await _redirect(send, self._hub.prefix, _cookie(SESSION_COOKIE, name, self._hub.prefix, 8 * 3600))
+        cookie = _cookie(request, SESSION_COOKIE, name, self._hub.prefix, 8 * 3600)
+        await _redirect(send, self._hub.prefix, cookie)
 
     async def _form(self, act: _Act, request: Request, send: Send) -> None:
         """Do what one of the page's forms asks, and show the page again."""
@@ -224,8 +222,11 @@ def _only(request: Request, method: str) -> None:
         raise Forbidden(f"{request.method} is not possible here.", hint=f"Use {method}.")
 
 
-def _cookie(name: str, value: str, path: str, seconds: int) -> tuple[bytes, bytes]:
-    parts = f"{name}={value}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Lax"
+def _cookie(request: Request, name: str, value: str, path: str, seconds: int) -> tuple[bytes, bytes]:
+    """Make a cookie; where the Hub's proxy was asked by HTTPS, it is never sent otherwise."""
+    asked_by = (request.header(b"x-forwarded-proto") or "").partition(",")[0].strip()
+    secure = "; Secure" if asked_by == "https" else ""
+    parts = f"{name}={value}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
     return b"set-cookie", parts.encode()
 
 
