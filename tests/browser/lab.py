@@ -46,10 +46,15 @@ class Lab:
         The isolated world of the test.
     base : str
         The path below which it serves everything, as it stands in addresses.
+    application : str
+        The module that is run: "notebook" is another user interface of the same parts.
     """
 
-    def __init__(self, folder: Path, environment: dict[str, str], *, base: str = "/") -> None:
+    def __init__(
+        self, folder: Path, environment: dict[str, str], *, base: str = "/", application: str = "jupyterlab"
+    ) -> None:
         self.base = base
+        self._application = application
         self.root = folder / "notebooks"
         self._log = folder / "lab.log"
         config = folder / "jupyter"
@@ -81,10 +86,11 @@ class Lab:
             "--LabApp.news_url=None",
             "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
             "--LabApp.expose_app_in_browser=True",
+            "--JupyterNotebookApp.expose_app_in_browser=True",
         ]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "jupyterlab", *options],
+                [sys.executable, "-m", self._application, *options],
                 cwd=self.root,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,

@@ -30,8 +30,12 @@ _IS_READY = """path => {
   return kernel && kernel.connectionStatus === 'connected' && ['idle', 'busy'].includes(kernel.status);
 }"""
 
-#: React throws this where somebody else has moved its nodes: it is ours if our code is in the stack.
-_LABS_OWN = "Failed to execute 'removeChild' on 'Node'"
+#: What is thrown without us, too, and is ours only if our code is in the stack: React where somebody else has
+#: moved its nodes; Notebook 7.6 while it starts.
+_NOT_OURS = (
+    "Failed to execute 'removeChild' on 'Node'",
+    "Cannot read properties of undefined (reading 'schema')",
+)
 
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -64,7 +68,7 @@ class LabPage:
         page.on("console", self._note_message)
 
     def _note_error(self, error: Error) -> None:
-        if not (str(error).startswith(_LABS_OWN) and "gpupool" not in (error.stack or "")):
+        if not (str(error).startswith(_NOT_OURS) and "gpupool" not in (error.stack or "")):
             self.errors.append(f"{error}\n{error.stack}")
 
     def _note_message(self, message: ConsoleMessage) -> None:
