@@ -18,7 +18,7 @@ from tornado.websocket import websocket_connect
 from jupyter_gpupool.protocol import names
 from tests.support.node_kernels import ROOT, add_kernelspec, speaking_to, start_session
 from tests.support.notebook import Cell, Talk
-from tests.support.pool_process import wait_for
+from tests.support.pool_process import running_pool, wait_for, world
 from tests.support.server_process import TOKEN, ServerProcess
 from tests.support.two_nodes import TwoNodes, two_nodes
 
@@ -350,3 +350,31 @@ def test_a_kernel_leaves_a_drained_node_with_what_it_has(
             assert "has moved here" in run(server, kernel_id, "x += 1").stderr
         finally:
             assert nodes.pool.ask("POST", f"{path}/undrain").status == 200
+
+
+def test_a_kernel_on_a_node_without_gpus_goes_to_one_that_has_them(tmp_path: Path) -> None:
+    with running_pool(world(tmp_path / "pool")) as pool:
+        nodes = TwoNodes(pool, tmp_path / "pool")
+        server = ServerProcess(tmp_path / "server", pool.environment)
+        add_kernelspec(
+            server,
+            "cpu",
+            gpupool={"share": 0.25, "kind": "cpu"},
+            env={"PYTHONPATH": str(ROOT), names.ENV_STORE: str(tmp_path / "store")},
+        )
+        try:
+            nodes.start_second()
+            server.start()
+            server.wait_connected()
+            with kernel_on(server, "cpu") as kernel_id:
+                before = lease_of(nodes, kernel_id)
+                server.run(kernel_id, "x = 41")
+                cell = run(server, kernel_id, "%gpupool request 0.5 --kind cuda --move")
+                assert cell.ename == "KernelMoves", cell.text
+                after = lease_of(nodes, kernel_id, unlike=before["holder"]["pid"])
+                assert (after["id"], after["kind"]) == (before["id"], "cuda")
+                assert "has moved here" in run(server, kernel_id, "x += 1").stderr
+                assert server.run(kernel_id, "", "x") == 42
+        finally:
+            server.cleanup()
+            nodes.close()
