@@ -136,6 +136,14 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             until_ms INTEGER
         ) WITHOUT ROWID""",
     ),
+    (
+        """CREATE TABLE memberships (
+            owner TEXT NOT NULL,
+            since_ms INTEGER NOT NULL,
+            in_group TEXT NOT NULL,
+            PRIMARY KEY (owner, since_ms)
+        ) WITHOUT ROWID""",
+    ),
 )
 
 #: ``user_version`` of a current file.

@@ -11,6 +11,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jupyter_gpupool.cluster.journal_groups import (
+    FORGET_MEMBERSHIPS,
+    MEMBERSHIPS,
+    READ_MEMBERSHIPS,
+    Membership,
+    Memberships,
+    membership_of,
+    membership_row,
+)
 from jupyter_gpupool.cluster.journal_rows import inserts
 from jupyter_gpupool.core.effects import WriteDown
 from jupyter_gpupool.core.leases import HOLDING, Lease, LeaseState, Strength
@@ -220,6 +229,14 @@ class UsageTables:
         """Return every device that was ever there."""
         return [KnownDevice(id=row[0], kind=row[1], model=row[2]) for row in self._read(READ_DEVICES)]
 
+    def memberships(self) -> Memberships:
+        """Return who was in which group."""
+        return Memberships(membership_of(row) for row in self._read(READ_MEMBERSHIPS))
+
+    def note_groups(self, lines: Sequence[Membership]) -> None:
+        """Write down who is in which group from now on."""
+        self._write(inserts(MEMBERSHIPS, [membership_row(line) for line in lines]))
+
     def add(self, hours: Sequence[MeasuredHour], devices: Sequence[KnownDevice]) -> None:
         """Add what was measured, and note what devices are."""
         self._write(
@@ -230,7 +247,11 @@ class UsageTables:
         )
 
     def prune(self, before_wall_ms: int, limit: int = 10_000) -> None:
-        """Forget who held what when, and what was measured, before some time; the sums stay."""
+        """Forget who held what when, what was measured, and who was in which group, before some time."""
         self._write(
-            [(FORGET_SPANS, (before_wall_ms, limit)), (FORGET_MEASURED, (before_wall_ms // HOUR_MS,))]
+            [
+                (FORGET_SPANS, (before_wall_ms, limit)),
+                (FORGET_MEASURED, (before_wall_ms // HOUR_MS,)),
+                (FORGET_MEMBERSHIPS, (before_wall_ms,)),
+            ]
         )

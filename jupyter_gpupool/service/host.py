@@ -116,6 +116,8 @@ class PoolHost:
         now = clock.read()
         self.pool.usage.tick(now.now_ms, now.wall_ms)
         # pool time goes on over a restart, and faster than revisions: they never go back
+        #: Is told of other rules.
+        self.on_rules: Callable[[PoolConfig], None] = lambda _: None
         self._first_revision = clock.now_ms() * 1000
         self._told_revision = 0
         #: Why the journal cannot be written; None when it can.
@@ -276,6 +278,7 @@ class PoolHost:
         if config == self.config:
             return
         self.config = config
+        self.on_rules(config)
         self._rebuild()
         if self.failure is None:
             now = self._clock.read()

@@ -41,6 +41,7 @@ from jupyter_gpupool.service.journaling import JournalThread
 from jupyter_gpupool.service.lease_views import LeaseViews
 from jupyter_gpupool.service.maintenance import Maintenance
 from jupyter_gpupool.service.measured import Measured
+from jupyter_gpupool.service.memberships import MembershipKeeper
 from jupyter_gpupool.service.metrics import Metrics
 from jupyter_gpupool.service.moves import Mover
 from jupyter_gpupool.service.nodes import NodeBook
@@ -123,6 +124,7 @@ class _Service:
             dispatcher=self.dispatcher,
             watch=self.watch,
         )
+        self.groups_known = MembershipKeeper(journal.spent.memberships(), self.clock)
         self.idleness = Idleness(self.host, self.clock)
         self.meter = UsageMeter(self.host, self.clock)
         self.processes = Processes(self.host, self.dispatcher, self.book, self.watch)
@@ -143,6 +145,7 @@ class _Service:
         if settings.hub:
             self.groups = HubGroups(self.host, settings.data / GROUPS_FILE)
             self.hub = HubParts(settings.hub, self.local, self.groups)
+        self._follow_groups()
         self._face_clients(journal.recent_keys(now_ms(), KEYS))
         self.supervisor = AgentSupervisor(settings.runtime, _agent_arguments(settings))
 
@@ -209,7 +212,7 @@ class _Service:
             mover=Mover(self.host, self.processes, self.clock),
             host=self.host,
             views=self.views,
-            usage=Usage(self.host, self.journal, self.clock, self.meter, settings.prices),
+            usage=self._usage(),
             snapshots=SnapshotIndex(self.journal, self.clock),
             watch=self.watch,
             metrics=self.metrics,
@@ -227,6 +230,16 @@ class _Service:
             hosts=frozenset({*LOOPBACK_HOSTS, settings.ip, *settings.allowed_hosts, *self._names}),
             request_ids=request_ids(),
         )
+
+    def _follow_groups(self) -> None:
+        """Have it written down who is in which group from now on, by the rules with which the pool begins."""
+        config, keeper = self._settings.config, self.groups_known
+        keeper.follow(self.groups.under(config) if self.groups else config)
+        self.host.on_rules = keeper.follow
+
+    def _usage(self) -> Usage:
+        known = self.groups_known.all
+        return Usage(self.host, self.journal, self.clock, self.meter, self._settings.prices, known)
 
     def _rule_files(self) -> RuleFiles:
         """Make what changes quotas and reservations; users stay in the groups that the Hub says."""
@@ -297,6 +310,7 @@ class _Service:
         )
         await stack.enter_async_context(_background(housekeeping.keep_demand(self.host, self.journal)))
         await stack.enter_async_context(_background(self.meter.keep(self.journal)))
+        await stack.enter_async_context(_background(self.groups_known.keep(self.journal)))
         ends = [asyncio.ensure_future(_until_signal())]
         if settings.embedded:
             unused = housekeeping.until_unused(self.host, self.activity, settings.idle_exit_seconds)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from jupyter_gpupool.cluster.journal import Journal
+from jupyter_gpupool.cluster.journal_groups import Memberships
 from jupyter_gpupool.cluster.journal_spans import KnownDevice, MeasuredHour, Span, spans_until
 from jupyter_gpupool.core.hooks import StandingsBook
 from jupyter_gpupool.core.policies.order import Standing
@@ -46,6 +47,8 @@ class Usage:
         What was measured and is not written down yet.
     prices : mapping of str to float
         Price of a device-hour, by words of the model's name.
+    groups : Memberships, optional
+        Which group each owner was in, and when.
     """
 
     def __init__(
@@ -55,12 +58,14 @@ class Usage:
         clock: PoolClock,
         meter: UsageMeter,
         prices: Mapping[str, float] = MappingProxyType({}),
+        groups: Memberships | None = None,
     ) -> None:
         self._host = host
         self._journal = journal
         self._clock = clock
         self._meter = meter
         self._prices = prices
+        self._groups = groups or Memberships()
 
     async def of(self, who: Principal) -> list[UsageDoc]:
         """Return what this owner has used; of others nothing is shown."""
@@ -104,12 +109,11 @@ class Usage:
         everybody = who.administrator and not who.kernel_id
         alive = {span.lease_id for span in live}
         spans = [it for it in spans if it.until_ms <= now.wall_ms or it.lease_id not in alive]
-        book = self._host.pool.usage
         facts = Facts(
             spans=[it for it in (*spans, *live) if everybody or it.owner == who.owner],
             measured=[it for it in (*measured, *pending) if everybody or it.owner == who.owner],
             devices={it.id: it for it in devices} | self._meter.devices(),
-            groups=book.quotas.group_of if isinstance(book, Book) else {},
+            groups=self._groups,
             prices=self._prices,
         )
         return report(facts, wanted)

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from enum import Enum
 from zoneinfo import ZoneInfo
 
+from jupyter_gpupool.cluster.journal_groups import Memberships
 from jupyter_gpupool.cluster.journal_spans import HOUR_MS, KnownDevice, MeasuredHour, Span
 from jupyter_gpupool.core.errors import InvalidValue
 from jupyter_gpupool.protocol.documents import UsageRowDoc
@@ -124,8 +125,8 @@ class Facts:
         Who held what when; what was measured.
     devices : mapping of str to KnownDevice
         By id.
-    groups : mapping of str to str
-        The group of each owner that is in one.
+    groups : Memberships
+        Which group each owner was in, and when.
     prices : mapping of str to float
         Price of a device-hour, by words of the model's name.
     """
@@ -133,7 +134,7 @@ class Facts:
     spans: Iterable[Span]
     measured: Iterable[MeasuredHour]
     devices: Mapping[str, KnownDevice]
-    groups: Mapping[str, str] = field(default_factory=dict)
+    groups: Memberships = field(default_factory=Memberships)
     prices: Mapping[str, float] = field(default_factory=dict)
 
     def price_of(self, model: str) -> float | None:
@@ -162,15 +163,19 @@ def report(facts: Facts, wanted: Wanted) -> list[UsageRowDoc]:
     sums: dict[tuple[str, ...], _Sum] = {}
     for name, from_ms, until_ms in wanted.periods():
         for span in facts.spans:
-            part = within(span, from_ms, until_ms)
-            if part or from_ms <= span.from_ms < until_ms:
-                found = _sum(sums, facts, wanted, name, span)
-                found.held += part
-                found.leases.add(span.lease_id)
-                _add_price(found, facts, span, part)
+            for group, since_ms, end_ms in facts.groups.times(span.owner, from_ms, until_ms):
+                part = within(span, since_ms, end_ms)
+                if part or since_ms <= span.from_ms < end_ms:
+                    found = _sum(sums, facts, wanted, (name, group), span)
+                    found.held += part
+                    found.leases.add(span.lease_id)
+                    _add_price(found, facts, span, part)
         for hour in facts.measured:
-            if from_ms <= hour.hour * HOUR_MS < until_ms:
-                found = _sum(sums, facts, wanted, name, hour)
+            at_ms = hour.hour * HOUR_MS
+            if from_ms <= at_ms < until_ms:
+                # an hour is not divided: it counts for the group at its end
+                *_, (group, _, _) = facts.groups.times(hour.owner, at_ms, at_ms + HOUR_MS)
+                found = _sum(sums, facts, wanted, (name, group), hour)
                 found.busy += hour.busy_milli_ms
                 found.known += hour.known_milli_ms
     return [_row(wanted, key, sums[key]) for key in sorted(sums)]
@@ -190,12 +195,18 @@ def within(span: Span, from_ms: int, until_ms: int) -> int:
 
 
 def _sum(
-    sums: dict[tuple[str, ...], _Sum], facts: Facts, wanted: Wanted, name: str, of: Span | MeasuredHour
+    sums: dict[tuple[str, ...], _Sum],
+    facts: Facts,
+    wanted: Wanted,
+    where: tuple[str, str],
+    of: Span | MeasuredHour,
 ) -> _Sum:
+    """Return the sum that something is added to; ``where`` is its period and its group."""
+    name, group = where
     device = facts.devices.get(of.device_id)
     values = {
         "owner": of.owner,
-        "group": facts.groups.get(of.owner, ""),
+        "group": group,
         "kind": device.kind if device else "",
         "model": device.model if device else "",
         "isolation": of.isolation,

@@ -13,6 +13,7 @@ from jupyter_gpupool.cluster.journal_spans import Span, spans_until
 from jupyter_gpupool.core.effects import Effect, WriteDown
 from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.core.events import Event
+from jupyter_gpupool.core.leases import HOLDING
 from jupyter_gpupool.core.quotas import usage_until
 from jupyter_gpupool.service.usage_report import Every, Facts, Wanted, report, zone_of
 from jupyter_gpupool.testing import PoolDriver, a_device
@@ -105,3 +106,57 @@ def test_the_report_is_the_integral_of_the_journal_across_restarts(
         for row in report(facts, wanted):
             sums[row.owner] = sums.get(row.owner, 0) + round(row.held_device_seconds * 1_000_000)
         assert sums == {owner: used for owner, used in expected.items() if used or owner in sums}, every
+
+
+#: Which groups the owners are in, one after the other; missing for none.
+GROUPS = st.dictionaries(
+    st.sampled_from(["owner-0", "owner-1", "owner-2"]), st.sampled_from(["lab", "class"]), max_size=3
+)
+
+
+def integral(pool: OnDisk, told: list[tuple[int, dict[str, str]]]) -> dict[tuple[str, str], int]:
+    """Add up what was held by owner and group, piece by piece, from the transitions in memory."""
+    begins = [(0, told[0][1]), *told[1:]] if told else [(0, {})]
+    ends = [*(at for at, _ in begins[1:]), 2**60]
+    last: dict[str, WriteDown] = {}
+    pieces: list[tuple[WriteDown, int]] = []
+    for write in pool.journal.writes:
+        before = last.get(write.lease.id)
+        pieces += [(before, write.wall_ms)] if before is not None else []
+        last[write.lease.id] = write
+    pieces += [(it, pool.when["wall_ms"]) for it in last.values()]
+    sums: dict[tuple[str, str], int] = {}
+    for before, until_ms in pieces:
+        held = before.lease.shares if before.lease.state in HOLDING else ()
+        milli = sum(share.compute_milli for share in held)
+        for (begin, groups), end in zip(begins, ends, strict=True):
+            lasted = min(end, until_ms) - max(begin, before.wall_ms)
+            if lasted > 0 and milli:
+                key = (before.lease.owner, groups.get(before.lease.owner, ""))
+                sums[key] = sums.get(key, 0) + milli * lasted
+    return sums
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(steps=st.lists(st.tuples(MOVES.map(lambda it: it[:6]), GROUPS), min_size=1, max_size=5))
+def test_usage_by_group_is_of_the_group_at_the_time_across_restarts(
+    steps: list[tuple[list[tuple[str, int, int, int]], dict[str, str]]],
+) -> None:
+    told: list[tuple[int, dict[str, str]]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        pool = OnDisk(Path(folder) / "private" / "journal.sqlite3")
+        for moves, groups in steps:
+            # each time as a service that starts anew, and reads what the one before wrote
+            known, now_ms = pool.disk.spent.memberships(), pool.when["wall_ms"]
+            if not told or now_ms > told[-1][0]:
+                pool.disk.spent.note_groups(known.take(groups, now_ms))
+                told.append((now_ms, groups))
+            for move in moves:
+                play(pool, move)
+        spans, known = pool.spans(), pool.disk.spent.memberships()
+        expected = integral(pool, told)
+        pool.disk.close()
+    facts = Facts(spans=spans, measured=(), devices={}, groups=known)
+    wanted = Wanted(since_ms=0, until_ms=2**41, by=("owner", "group"), every=Every.ALL, zone=zone_of("UTC"))
+    sums = {(it.owner, it.group): round(it.held_device_seconds * 1_000_000) for it in report(facts, wanted)}
+    assert {key: used for key, used in sums.items() if used} == expected

@@ -42,7 +42,7 @@ class HubGroups:
         self._quotas: Quotas = host.config.quotas
         self._members = self._read()
         if self._members:
-            host.reconfigure(self._rules)
+            host.reconfigure(self.under)
 
     def placed(self, quotas: Quotas) -> Quotas:
         """Take over other quotas, and put the users into their groups."""
@@ -65,7 +65,7 @@ class HubGroups:
             self._members[owner] = group
         else:
             del self._members[owner]
-        self._host.reconfigure(self._rules)
+        self._host.reconfigure(self.under)
         self._write()
 
     def _group(self, groups: Sequence[str]) -> str:
@@ -73,7 +73,8 @@ class HubGroups:
         known = [it.name for it in self._quotas.groups if it.name in groups]
         return max(known, key=lambda name: len(list(self._quotas.above(name))), default="")
 
-    def _rules(self, config: PoolConfig) -> PoolConfig:
+    def under(self, config: PoolConfig) -> PoolConfig:
+        """Return rules with the users in their groups."""
         return replace(config, quotas=self._quotas.placed(self._members))
 
     def _read(self) -> dict[str, str]:

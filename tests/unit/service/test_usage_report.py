@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from jupyter_gpupool.cluster.journal_groups import Membership, Memberships
 from jupyter_gpupool.cluster.journal_spans import HOUR_MS, KnownDevice, MeasuredHour, Span
 from jupyter_gpupool.core.errors import InvalidValue
 from jupyter_gpupool.core.leases import EndReason
@@ -50,7 +51,7 @@ def facts(*spans: Span, measured: tuple[MeasuredHour, ...] = ()) -> Facts:
         spans=spans,
         measured=measured,
         devices={"gpu": KnownDevice(id="gpu", kind="cuda", model="NVIDIA A100 80GB")},
-        groups={"ann": "lab"},
+        groups=Memberships([Membership(owner="ann", group="lab", since_ms=0)]),
         prices={"a100": 2.0, "A100 80GB": 3.0, "H100": 9.0},
     )
 
