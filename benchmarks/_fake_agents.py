@@ -1,7 +1,8 @@
 """Many agents in one process: the real link and the real messages, and no devices or holders behind.
 
-Run with one JSON object as argument: the runtime directory of the service, the first number, how many. It
-writes one line when all of them have been connected, and again each time that is so after a loss.
+Run with one JSON object as argument: the runtime directory of the service, the first number, how many, and
+whether each says that holders attach. It writes one line when all of them have been connected, and again each
+time that is so after a loss.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ from jupyter_gpupool.cluster.whereabouts import SameMachine
 from jupyter_gpupool.core.devices import DeviceKind
 from jupyter_gpupool.protocol import names
 from jupyter_gpupool.protocol.messages import (
+    AttachedReport,
     DetachedReport,
     DetachOrder,
     DeviceReport,
     HelloReport,
     HoldersReport,
     Order,
+    PrepareOrder,
     ReportOrder,
 )
 
@@ -34,9 +37,10 @@ HEARTBEAT_SECONDS = 1.0
 
 
 class FakeAgent:
-    """One agent: it takes orders, and confirms each end at once."""
+    """One agent: it takes orders, and confirms each end at once; with ``attach`` each beginning, too."""
 
-    def __init__(self, runtime: Path, number: int) -> None:
+    def __init__(self, runtime: Path, number: int, *, attach: bool = False) -> None:
+        self._attach = attach
         self._node_id = f"fake-{number}"
         self.link = AgentLink(
             pool=SameMachine(runtime), node_id=self._node_id, hello=self._hello, on_orders=self._obey
@@ -66,6 +70,9 @@ class FakeAgent:
     def _obey(self, orders: list[Order]) -> None:
         for order in orders:
             match order:
+                case PrepareOrder() if self._attach:
+                    process = {"lease_id": order.lease_id, "generation": order.generation}
+                    self.link.send(AttachedReport(**process, pid=os.getpid(), isolation=[]))
                 case DetachOrder():
                     self.link.send(DetachedReport(lease_id=order.lease_id, generation=order.generation))
                 case ReportOrder():
@@ -74,9 +81,9 @@ class FakeAgent:
                     pass
 
 
-async def main(runtime: Path, first: int, count: int) -> None:
+async def main(runtime: Path, first: int, count: int, *, attach: bool) -> None:
     """Run the agents, and tell whenever all of them are connected."""
-    agents = [FakeAgent(runtime, first + number) for number in range(count)]
+    agents = [FakeAgent(runtime, first + number, attach=attach) for number in range(count)]
     running = [asyncio.ensure_future(agent.link.run()) for agent in agents]
     told = False
     while not any(task.done() for task in running):
@@ -92,4 +99,4 @@ if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     nodes.HEARTBEAT_SECONDS = HEARTBEAT_SECONDS
     order = json.loads(sys.argv[1])
-    asyncio.run(main(Path(order["runtime"]), order["first"], order["count"]))
+    asyncio.run(main(Path(order["runtime"]), order["first"], order["count"], attach=order["attach"]))

@@ -43,14 +43,14 @@ def measure(report: Report) -> None:
     """Measure the handshakes, then the service with its agents, twice."""
     count, processes, seconds = (50, 1, 3.0) if report.quick else (1000, 4, 20.0)
     with world() as environment, serving(environment, "--PoolService.start_agent=False") as (_, _, pid):
-        alone = _memory_mib(pid)
+        alone = memory_mib(pid)
         rate = asyncio.run(_handshakes_per_second(environment, 1.0 if report.quick else 5.0))
-        with _agents(environment, count, processes) as agents:
+        with some_agents(environment, count, processes) as agents:
             began = time.monotonic()
-            _all_told(agents, pid)
+            all_told(agents, pid)
             report.add(f"{count} agents connected after", time.monotonic() - began, "s")
             _steady(report, environment, pid, count, seconds)
-            memory = _memory_mib(pid)
+            memory = memory_mib(pid)
             os.kill(pid, 9)
             _restart(report, environment, agents, count, rate)
     report.add("memory of the service", memory, "MiB")
@@ -65,7 +65,7 @@ def _restart(
     (Path(environment["JUPYTER_GPUPOOL_RUNTIME_DIR"]) / "pool.json").unlink()
     with serving(environment, "--PoolService.start_agent=False") as (_, _, pid):
         began = time.monotonic()
-        _all_told(agents, pid)
+        all_told(agents, pid)
         storm = time.monotonic() - began
         report.add(f"{count} agents back after a restart", storm, "s", "< 30")
         report.add("processor for that", _cpu_seconds(pid), "s")
@@ -115,8 +115,10 @@ async def _release(connection: HttpConnection, headers: str, lease_id: str) -> N
 
 
 @contextlib.contextmanager
-def _agents(environment: dict[str, str], count: int, processes: int) -> Iterator[list[subprocess.Popen[str]]]:
-    """Run the fake agents."""
+def some_agents(
+    environment: dict[str, str], count: int, processes: int, *, attach: bool = False
+) -> Iterator[list[subprocess.Popen[str]]]:
+    """Run the fake agents; with ``attach`` they say of each lease that its holder has attached."""
     each = count // processes
     with contextlib.ExitStack() as stack:
         started = []
@@ -125,6 +127,7 @@ def _agents(environment: dict[str, str], count: int, processes: int) -> Iterator
                 "runtime": environment["JUPYTER_GPUPOOL_RUNTIME_DIR"],
                 "first": number * each,
                 "count": each,
+                "attach": attach,
             }
             child = subprocess.Popen(
                 [sys.executable, str(HERE / "_fake_agents.py"), json.dumps(order)],
@@ -146,7 +149,7 @@ def _end(child: subprocess.Popen[str]) -> None:
         child.stdout.close()
 
 
-def _all_told(agents: list[subprocess.Popen[str]], pid: int) -> None:
+def all_told(agents: list[subprocess.Popen[str]], pid: int) -> None:
     """Wait until each process has told that all its agents are connected."""
     import select
 
@@ -201,7 +204,7 @@ def _cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
-def _memory_mib(pid: int) -> float:
+def memory_mib(pid: int) -> float:
     """Return the resident memory of a process."""
     text = Path(f"/proc/{pid}/status").read_text()
     return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("VmRSS:")) / 1024
