@@ -76,10 +76,14 @@ def scale_again(shell: Any, data: bytes) -> None:
     except (GPUPoolError, OSError) as error:
         tell(f"This kernel has restarted without its workers: {error} `%gpupool scale` asks for them.")
         return
+    tell(f"{_asked_again(found)}; `cluster` and `client` are there.")
+
+
+def _asked_again(found: Scaled) -> str:
+    """Write "1 worker with a share of 0.25 is asked for again"."""
     wanted = found.workers
-    many = f"{wanted.least} to {wanted.most} workers" if wanted.adaptive else _workers(wanted.most)
-    tell(f"{many} with a share of {found.each.share} are asked for again; `cluster` and `client` are there.")
-
-
-def _workers(number: int) -> str:
-    return plural(number, "worker", "workers")
+    many = plural(wanted.most, "worker", "workers")
+    if wanted.adaptive:
+        many = f"{wanted.least} to {many}"
+    verb = "is" if wanted.most == 1 else "are"
+    return f"{many} with a share of {found.each.share} {verb} asked for again"

@@ -327,7 +327,7 @@ def test_a_kernel_has_its_workers_again_after_a_move(nodes: TwoNodes, server: Se
         after = wait_for(there, "the kernel to be on the other node")
         assert after["node_id"] != before["node_id"]
         cell = run(server, kernel_id, "client.submit(sum, [3, 4]).result()")
-        assert "1 worker with a share of 0.1 are asked for again" in cell.stderr, cell.text
+        assert "1 worker with a share of 0.1 is asked for again" in cell.stderr, cell.text
         assert cell.result == "7", cell.text
         assert run(server, kernel_id, "'_gpupool_scaled' in globals()").result == "False"
 
