@@ -71,8 +71,14 @@ class FakeAgent:
         for order in orders:
             match order:
                 case PrepareOrder() if self._attach:
-                    process = {"lease_id": order.lease_id, "generation": order.generation}
-                    self.link.send(AttachedReport(**process, pid=os.getpid(), isolation=[]))
+                    self.link.send(
+                        AttachedReport(
+                            lease_id=order.lease_id,
+                            generation=order.generation,
+                            pid=os.getpid(),
+                            isolation=[],
+                        )
+                    )
                 case DetachOrder():
                     self.link.send(DetachedReport(lease_id=order.lease_id, generation=order.generation))
                 case ReportOrder():

@@ -16,7 +16,7 @@ from dask_gateway_server.backends.db_base import DBBackendBase
 c: Any = get_config()  # type: ignore[name-defined]  # noqa: F821 - where this is read, it is there
 
 
-class Nothing(DBBackendBase):
+class Nothing(DBBackendBase):  # type: ignore[misc]
     """Starts nothing."""
 
     async def do_start_cluster(self, cluster: Any) -> AsyncIterator[dict[str, Any]]:

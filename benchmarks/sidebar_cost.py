@@ -19,7 +19,7 @@ from _common import HERE, CouldNotMeasure, Report, run_benchmark
 
 sys.path.insert(0, str(HERE.parent))
 from jupyter_gpupool.protocol import names
-from tests.browser.conftest import _CHROMIUMS, _FLAGS
+from tests.browser.conftest import _CHROMIUMS, FLAGS
 from tests.browser.lab import Lab
 from tests.browser.made_up import Channel, made_up_pool
 from tests.browser.page import LabPage, collect_garbage
@@ -64,7 +64,7 @@ def measure(report: Report) -> None:
             "IPYTHONDIR": str(folder / "ipython"),
         }
         with Lab(folder, dict(os.environ) | world) as lab, sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=chromium, args=_FLAGS)
+            browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
             page = LabPage(browser.new_page(viewport={"width": 1280, "height": 900}), lab)
             lab.add_notebook(_NOTEBOOK)
             channel = Channel(page.page, made_up_pool(DEVICES, LEASES))
