@@ -224,6 +224,8 @@ def _told(request: Request, error: GPUPoolError) -> Answer:
     headers: list[tuple[bytes, bytes]] = []
     if status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
+    if status in (408, 413):  # what is still to come of the body is waited for no longer
+        headers.append((b"connection", b"close"))
     if status == 405:
         headers.append((b"allow", ", ".join(ROUTES[_find(request.path)[0]]).encode()))
     if doc.retry_after is not None:

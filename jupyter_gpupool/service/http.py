@@ -18,6 +18,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 #: How long an idle connection is kept, seconds.
 KEEP_SECONDS = 300
+#: How long the head of a request may take to come, from the connection or its first byte on, seconds.
+HEAD_SECONDS = 20.0
 #: How long answers may take when the service ends, seconds.
 END_SECONDS = 3
 
@@ -52,11 +54,38 @@ class _Corked:
 
 
 class _Protocol(HttpToolsProtocol):
-    """uvicorn's protocol, which would send head and body of an answer one after the other."""
+    """uvicorn's protocol, which would send an answer in two parts, and wait for ever for a request's head."""
+
+    _head: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Send them together."""
+        """Send the parts together."""
         super().connection_made(cast(asyncio.Transport, _Corked(transport)))
+        self._await_head()
+
+    def on_message_begin(self) -> None:
+        """Give a further request on the connection the same time as the first."""
+        super().on_message_begin()
+        self._await_head()
+
+    def on_headers_complete(self) -> None:
+        """Answer it; how long a body may take is the application's affair."""
+        self._head_is_there()
+        super().on_headers_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget it."""
+        self._head_is_there()
+        super().connection_lost(exc)
+
+    def _await_head(self) -> None:
+        if self._head is None:
+            self._head = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+
+    def _head_is_there(self) -> None:
+        if self._head is not None:
+            self._head.cancel()
+            self._head = None
 
 
 class _Server(uvicorn.Server):
