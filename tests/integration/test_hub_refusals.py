@@ -134,6 +134,21 @@ def test_a_token_without_access_or_without_scopes_is_refused_everywhere(world_of
             assert (answer.status, told_nothing(answer)) == (403, True), (method, path, answer)
 
 
+def test_a_service_that_may_report_reads_the_metrics_without_names_and_nothing_else(
+    world_of_a_hub: World,
+) -> None:
+    world_of_a_hub.hub.add("reports", "prometheus", (ACCESS, "custom:gpupool:report"), kind="service")
+    for method, path in ROUTES:
+        answer = world_of_a_hub.ask(method, path, "reports")
+        allowed = (method, path) == ("GET", "/metrics")
+        expected = (200 if allowed else 403, True)
+        assert (answer.status, told_nothing(answer)) == expected, (method, path, answer)
+    text = world_of_a_hub.ask("GET", "/metrics", "reports").body
+    assert 'owner="other_' in text
+    assert 'owner="ann"' not in text
+    assert world_of_a_hub.ask("GET", "/metrics", "reads-not").status == 401
+
+
 def test_a_token_that_may_read_changes_nothing(world_of_a_hub: World) -> None:
     world_of_a_hub.hub.add("reads", "ann", (ACCESS, "custom:gpupool:read"))
     for method, path in ROUTES:
