@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from jupyter_gpupool.core.drained import Drain
 from jupyter_gpupool.core.events import NodeDrained, NodeUndrained
+from jupyter_gpupool.core.hints import ASK_ANOTHER
 from jupyter_gpupool.core.leases import EndReason, Lease, LeaseEvent, LeaseState
 from jupyter_gpupool.core.ledger import Ledger
 from jupyter_gpupool.core.lifecycle import begin_end
@@ -89,4 +90,4 @@ def _look(turn: Turn, lease: Lease) -> None:
 def _sentence(drain: Drain) -> str:
     """Say why a lease ends, as what follows a colon, and what helps."""
     why = f" ({drain.message.rstrip('.')})" if drain.message else ""
-    return f"an administrator drains its node{why}. Save what you need; `%gpupool request` asks for another."
+    return f"an administrator drains its node{why}. Save what you need; {ASK_ANOTHER}"

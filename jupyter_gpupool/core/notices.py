@@ -7,11 +7,12 @@ anything.
 from __future__ import annotations
 
 from jupyter_gpupool.core.entitlement import Ground
+from jupyter_gpupool.core.hints import ASK_ANOTHER
 from jupyter_gpupool.core.shares import format_duration
 
 #: What helps, by ground.
 _KEEP = "Run a cell to keep it."
-_SAVE = "Save what you need; `%gpupool request` asks for another."
+_SAVE = f"Save what you need; {ASK_ANOTHER}"
 
 
 def notice_sentence(ground: Ground, idle_ms: int, *, less: bool, own: bool) -> str:

@@ -19,6 +19,7 @@ from jupyter_gpupool.client.calls import Connection
 from jupyter_gpupool.client.errors import NotAuthorised
 from jupyter_gpupool.client.sync import PoolClient
 from jupyter_gpupool.core.errors import GPUPoolError, UnknownLease
+from jupyter_gpupool.core.hints import ASK_ANOTHER
 from jupyter_gpupool.core.leases import LeaseState, Resource, Strength
 from jupyter_gpupool.kernel.activity import ActivityReporter
 from jupyter_gpupool.kernel.notices import NoticeBoard, SaidOnce
@@ -230,7 +231,7 @@ class Companion:
             self._client = PoolClient(found)
 
 
-_ASK_ANEW = "This process has no limits of it any more; `%gpupool request` asks for another."
+_ASK_ANEW = f"This process has no limits of it any more; {ASK_ANOTHER}"
 
 
 def _lost_limits(before: LeaseDoc, now: LeaseDoc) -> list[str]:

@@ -187,7 +187,13 @@ class Lease:
 
     def all_notices(self) -> list[str]:
         """Return what the agent, the frameworks and the pool have to say, each once."""
-        return list(dict.fromkeys([*self._settings.notices, *self._doc.notices]))
+        doc = self._doc
+        said = doc.notices
+        if doc.reclaim_seconds is not None and not self._process.held.keys() - {self.id}:
+            from jupyter_gpupool.kernel.move import naming_the_move
+
+            said = naming_the_move(doc)
+        return list(dict.fromkeys([*self._settings.notices, *said]))
 
     def _follow_threads(self) -> None:
         """Let thread counts follow a resize."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from jupyter_gpupool.core.errors import AlreadyHolds, DoesNotFitNow, GPUPoolError, NeverFits
+from jupyter_gpupool.core.hints import ASK_ANOTHER
 from jupyter_gpupool.core.leases import LeaseState
 from jupyter_gpupool.core.shares import WHOLE_MILLI, format_compute, format_memory
 from jupyter_gpupool.kernel import scaled
@@ -103,6 +104,22 @@ def _offer(body: LeaseRequest, error: GPUPoolError) -> str:
         f"Node {place.hostname} has room: `%gpupool request {share}{options} --move` takes this kernel "
         "there, with its variables."
     )
+
+
+def naming_the_move(doc: LeaseDoc) -> list[str]:
+    """Return what the pool says of the one lease of this kernel, with the move as the next step where it can.
+
+    Parameters
+    ----------
+    doc : LeaseDoc
+        The lease, which is to be taken back.
+    """
+    if not movable() or len(doc.shares) != 1:
+        return doc.notices
+    share = format_compute(doc.shares[0].compute_milli)
+    goes = "takes this kernel to another node that has room, with its variables."
+    move = f"`%gpupool request {share} --move` {goes}"
+    return [it.replace(ASK_ANOTHER, move) for it in doc.notices]
 
 
 def _the_lease(process: Process, body: LeaseRequest) -> Lease:

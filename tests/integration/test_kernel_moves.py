@@ -342,6 +342,11 @@ def test_a_kernel_leaves_a_drained_node_with_what_it_has(
         path = f"/api/v1/nodes/{before['node_id']}"
         assert nodes.pool.ask("POST", f"{path}/drain", grace).status == 200
         try:
+            if grace:
+                said = "Save what you need; `%gpupool request 0.25 --move` takes this kernel to another node"
+                wait_for(
+                    lambda: said in run(server, kernel_id, "x").stderr, "the kernel to be told what it can do"
+                )
             cell = run(server, kernel_id, "%gpupool request 0.25 --move")
             assert cell.ename == "KernelMoves", cell.text
             after = lease_of(nodes, kernel_id, unlike=before["holder"]["pid"])

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from jupyter_gpupool.core.hints import ASK_ANOTHER
 from jupyter_gpupool.core.leases import EndReason, LeaseState, Resource, Strength, Verified
 from jupyter_gpupool.kernel import companion
 from jupyter_gpupool.kernel.attach import AppliedSettings
@@ -95,6 +96,14 @@ def test_a_new_notice_is_a_line_and_the_same_one_is_said_once(capsys):
         until(lambda: news.coming.empty() and len(pool.asked) == 4, "the next poll waits")
         lease.release()
     assert capsys.readouterr().err == "gpupool: It uses 91 %.\ngpupool: It is hot.\n"
+
+
+def test_who_cannot_move_is_told_to_ask_for_another_lease(capsys):
+    with ScriptedPool(News()) as pool:
+        notice = f"This lease is taken back in 5 min: an administrator drains its node. {ASK_ANOTHER}"
+        lease = hold(pool, structs.replace(HELD, reclaim_seconds=300.0, notices=[notice]))
+        lease.release()
+    assert capsys.readouterr().err == f"gpupool: {notice}\n"
 
 
 def test_a_lease_that_the_pool_ended_is_marked_and_its_settings_are_undone(capsys, monkeypatch):
