@@ -106,6 +106,19 @@ def test_it_goes_where_there_is_room_and_to_the_kind_that_was_asked_for(a_pool: 
     assert after.want.kind is DeviceKind.CUDA
 
 
+def test_where_no_kind_is_said_a_real_cpu_is_taken_before_an_emulated_gpu(a_pool: MakePool) -> None:
+    pool = a_pool(
+        *(a_device("cpu", node_id=it) for it in (ONE, TWO)),
+        *(a_device("cuda0", node_id=it, emulated=True) for it in (ONE, TWO)),
+    )
+    lease_id = pool.hold(250, restartable=True)
+    before = pool.lease(lease_id)
+    assert before.want.kind is DeviceKind.CPU
+    pool.move(lease_id, 500)
+    after = pool.lease(lease_id)
+    assert (after.node_id, after.want.kind) == (other(before.node_id), DeviceKind.CPU)
+
+
 def refused(pool: PoolDriver, lease_id: str, want: int, error: type[GPUPoolError], words: str) -> None:
     before = snapshot(pool.pool)
     with pytest.raises(error, match=words):
