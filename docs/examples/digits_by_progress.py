@@ -27,11 +27,13 @@ def work(rank: Rank, checkpoint: str) -> float:
     network = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
     model = DistributedDataParallel(network)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    if rank.first_epoch:
+    trained = 0
+    if Path(checkpoint).exists():
         saved = torch.load(checkpoint, weights_only=True)
         network.load_state_dict(saved["network"])
         optimizer.load_state_dict(saved["optimizer"])
-    for epoch in rank.epochs:
+        trained = saved["epochs"]
+    for epoch in range(max(trained, rank.first_epoch), rank.last_epoch + 1):
         order = torch.randperm(len(images), generator=torch.Generator().manual_seed(epoch))
         for batch in order[: len(images) // BATCH * BATCH].split(BATCH):
             mine = batch[rank.rank :: rank.world_size]
@@ -39,7 +41,9 @@ def work(rank: Rank, checkpoint: str) -> float:
             torch.nn.functional.cross_entropy(model(images[mine]), labels[mine]).backward()
             optimizer.step()
     if rank.rank == 0:
-        torch.save({"network": network.state_dict(), "optimizer": optimizer.state_dict()}, checkpoint)
+        state = {"network": network.state_dict(), "optimizer": optimizer.state_dict()}
+        torch.save({**state, "epochs": rank.last_epoch + 1}, f"{checkpoint}.new")
+        Path(f"{checkpoint}.new").replace(checkpoint)  # at once and whole, whoever dies meanwhile
     with torch.no_grad():
         return float(torch.nn.functional.cross_entropy(network(images), labels))
 

@@ -57,3 +57,9 @@ class ProtocolMissing(SessionError):
     """Raised when workers are to speak by something that is not installed. The message names it."""
 
     code = "protocol_missing"
+
+
+class RanksLost(SessionError):
+    """Raised when workers of a training are lost again and again. What was saved last is still there."""
+
+    code = "ranks_lost"

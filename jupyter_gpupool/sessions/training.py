@@ -1,23 +1,27 @@
 """Training on a session cluster: ranks on its workers, and how many of them at which point.
 
 Rules of this module: torch is imported in the workers, and here by nobody; the number of ranks changes
-between epochs only, and what goes on from one number to the next is what the training itself has saved.
+between epochs only, and what goes on from one number to the next, and after a worker was lost, is what the
+training itself has saved.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
+import threading
+import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from distributed import Client, as_completed
+from distributed import Client, get_worker, wait
+from distributed.metrics import time
 
 from jupyter_gpupool.core.errors import InvalidValue
-from jupyter_gpupool.sessions.errors import TooFewWorkers
+from jupyter_gpupool.core.wording import plural
+from jupyter_gpupool.sessions.errors import RanksLost, TooFewWorkers
+from jupyter_gpupool.sessions.meeting import interface_of, meeting, store
 from jupyter_gpupool.sessions.words import summary
 
 if TYPE_CHECKING:
@@ -30,6 +34,12 @@ Policy = Callable[[int, int], int]
 DOUBLE_UNTIL, BASE_UNTIL = 0.3, 0.8
 #: How long workers may take to come, seconds.
 _COME_SECONDS = 600.0
+#: How often it is looked whether a rank's worker is gone, seconds.
+_LOOK_SECONDS = 0.5
+#: How long after an error of a rank it may turn out that another one's worker is gone, seconds.
+_LOST_SECONDS = 5.0
+#: How long it may take until an ended worker is known to be gone, seconds.
+_GONE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +91,12 @@ def by_progress(base: int) -> Policy:
     return workers
 
 
-def segments(policy: Policy, epochs: int) -> Iterator[tuple[range, int]]:
-    """Yield runs of epochs with the same number of workers, in order."""
+def segments(policy: Policy, epochs: int, longest: int = 0) -> Iterator[tuple[range, int]]:
+    """Yield runs of epochs with the same number of workers, in order; at most ``longest`` long, if given."""
     begin = 0
     for epoch in range(1, epochs + 1):
-        if epoch == epochs or policy(epoch, epochs) != policy(begin, epochs):
+        over = epoch == epochs or epoch - begin == longest
+        if over or policy(epoch, epochs) != policy(begin, epochs):
             yield range(begin, epoch), policy(begin, epochs)
             begin = epoch
 
@@ -98,8 +109,13 @@ def train(
     epochs: int,
     policy: Policy,
     backend: str = "gloo",
+    save_every: int = 0,
+    losses: int = 5,
 ) -> list[Any]:
     """Train with as many workers as a policy says, and scale at the boundaries of epochs.
+
+    When a worker dies, or its node or its lease is lost, the run of epochs that it was in begins anew with
+    another one, from what the run before has saved.
 
     Parameters
     ----------
@@ -109,7 +125,8 @@ def train(
         A client of it.
     work : callable
         Called on each rank as ``work(rank, *arguments)`` with torch's process group ready. It loads what the
-        ranks before have saved, trains ``rank.epochs``, and has rank 0 save.
+        ranks before have saved, trains those of ``rank.epochs`` that this has not seen, and has rank 0 save
+        at once and whole (write beside, then rename), where the next ranks can load it.
     *arguments
         Further ones.
     epochs : int
@@ -118,61 +135,142 @@ def train(
         How many workers for which.
     backend : str
         Of ``torch.distributed``: ``gloo``, or ``nccl`` on CUDA.
+    save_every : int
+        The longest run of epochs: what is saved at its end is the most that is lost with a worker. 0 for as
+        long as the number of workers stays.
+    losses : int
+        After how many losses of workers it is given up.
 
     Returns
     -------
     list
-        What rank 0 returned for each run of epochs with one number of workers.
+        What rank 0 returned for each run of epochs.
 
     Raises
     ------
     TooFewWorkers
         If they do not come.
+    RanksLost
+        If workers are lost again and again.
     """
-    results = []
-    for run, number in segments(policy, epochs):
-        cluster.scale(number)
-        if not cluster.wait_joined(number, _COME_SECONDS):
-            said = " ".join([summary(cluster), *cluster.troubles])
-            raise TooFewWorkers(f"This training needs {number} workers now. {said}", hint="Ask for fewer.")
-        results.append(_run_ranks(cluster, client, work, arguments, run, number, backend))
+    results, left = [], losses
+    for run, number in segments(policy, epochs, save_every):
+        result, left = _trained(_Attempt(cluster, client, backend), work, arguments, run, number, left)
+        results.append(result)
     return results
 
 
-def _run_ranks(
-    cluster: GPUPoolCluster,
-    client: Client,
+def _trained(
+    attempt: _Attempt,
     work: Callable[..., Any],
     arguments: tuple[Any, ...],
     run: range,
     number: int,
-    backend: str,
-) -> Any:
-    """Run one rank on each of so many workers, and return what the first one returned."""
-    joined = cluster.observed
-    wanted = [address for address, info in _workers(client).items() if info["name"] in joined]
-    with tempfile.TemporaryDirectory(prefix="jupyter_gpupool-ranks-") as place:
-        futures = [
-            client.submit(
-                _as_rank,
-                Rank(rank, number, run.start, run.stop - 1),
-                str(Path(place) / "store"),
-                backend,
-                work,
-                arguments,
-                workers=[address],
-                allow_other_workers=False,
-                pure=False,
-                retries=0,
-            )
-            for rank, address in enumerate(wanted[:number])
-        ]
+    losses: int,
+) -> tuple[Any, int]:
+    """Run some epochs until they are trained; return what came of it, and how many losses are left."""
+    while True:
+        _have(attempt.cluster, number)
         try:
-            for ended in as_completed(futures):
-                ended.result()  # the others may wait for one that failed
-            return futures[0].result()
-        finally:
-            client.cancel(futures)
+            return attempt.result(work, arguments, run, number), losses
+        except RanksLost as lost:
+            attempt.cluster.note(str(lost))
+            if not losses:
+                raise
+            losses -= 1
+            attempt.clear()
+
+
+def _have(cluster: GPUPoolCluster, number: int) -> None:
+    """Scale to so many workers, and wait for them."""
+    cluster.scale(number)
+    if not cluster.wait_joined(number, _COME_SECONDS):
+        said = " ".join([summary(cluster), *cluster.troubles])
+        raise TooFewWorkers(f"This training needs {number} workers now. {said}", hint="Ask for fewer.")
+
+
+@dataclass
+class _Attempt:
+    """One try to run some epochs, a rank on each of some workers."""
+
+    cluster: GPUPoolCluster
+    client: Client
+    backend: str
+    #: The ranks, by the name of the worker that each is on.
+    futures: dict[str, Any] = field(default_factory=dict)
+
+    def result(self, work: Callable[..., Any], arguments: tuple[Any, ...], run: range, number: int) -> Any:
+        """Run the ranks, and return what the first one returned.
+
+        Raises
+        ------
+        RanksLost
+            If one of their workers is gone.
+        """
+        joined, name = self.cluster.observed, uuid.uuid4().hex
+        known = _workers(self.client).items()
+        wanted = [(address, info["name"]) for address, info in known if info["name"] in joined][:number]
+        with meeting(self.cluster.scheduler, name):
+            for rank, (address, worker) in enumerate(wanted):
+                self.futures[worker] = self.client.submit(
+                    _as_rank,
+                    Rank(rank, number, run.start, run.stop - 1),
+                    name,
+                    self.backend,
+                    work,
+                    arguments,
+                    workers=[address],
+                    allow_other_workers=False,
+                    pure=False,
+                    retries=0,
+                )
+            ranks = list(self.futures.values())
+            self._check(run, number)
+            while not all(it.status == "finished" for it in ranks):
+                _settle([it for it in ranks if not it.done()])
+                self._check(run, number)
+            first = ranks[0].result()
+        self.client.cancel(ranks)
+        return first
+
+    def _check(self, run: range, number: int) -> None:
+        """Raise what keeps the ranks from ending."""
+        failed = [it for it in self.futures.values() if it.status in ("error", "cancelled", "lost")]
+        until = time() + _LOST_SECONDS
+        while not (lost := self.futures.keys() - self.cluster.observed) and failed and time() < until:
+            _settle([it for it in self.futures.values() if not it.done()])
+        if lost or len(self.futures) < number:
+            raise RanksLost(
+                f"{plural(max(1, len(lost)), 'worker is', 'workers are')} gone: epochs {run.start + 1} to"
+                f" {run.stop} begin anew."
+            )
+        if failed:
+            self.client.cancel([it for it in self.futures.values() if it is not failed[0]])
+            failed[0].result()
+
+    def clear(self) -> None:
+        """End the workers of all ranks: one that waited for another cannot be trusted to meet anew."""
+        self.client.cancel(list(self.futures.values()))
+        names, self.futures = set(self.futures), {}
+        for name in names:
+            if (worker := self.cluster.workers.get(name)) is not None:
+                self.cluster.loop.add_callback(worker.kill)
+        until = time() + _GONE_SECONDS
+        while names & self.cluster.observed and time() < until:
+            _pause()
+
+
+def _settle(futures: list[Any]) -> None:
+    """Wait a moment, or until one of some tasks has ended."""
+    if not futures:
+        _pause()
+        return
+    with contextlib.suppress(TimeoutError):
+        wait(futures, timeout=_LOOK_SECONDS, return_when="FIRST_COMPLETED")
+
+
+def _pause() -> None:
+    threading.Event().wait(_LOOK_SECONDS)
 
 
 def _workers(client: Client) -> dict[str, Any]:
@@ -181,16 +279,18 @@ def _workers(client: Client) -> dict[str, Any]:
 
 
 def _as_rank(
-    rank: Rank, store: str, backend: str, work: Callable[..., Any], arguments: tuple[Any, ...]
+    rank: Rank, name: str, backend: str, work: Callable[..., Any], arguments: tuple[Any, ...]
 ) -> Any:
     """Do the work of one rank, in a worker."""
     import torch.distributed as ranks
 
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # the workers are on one node
+    worker = get_worker()
+    for variable in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
+        os.environ.setdefault(variable, interface_of(worker.address))
     if ranks.is_initialized():
         ranks.destroy_process_group()  # of a training that was interrupted
-    meeting = ranks.FileStore(store, rank.world_size)  # a file: torch's own server listens to everybody
-    ranks.init_process_group(backend, store=meeting, rank=rank.rank, world_size=rank.world_size)
+    place = store(worker, name)  # torch's own server listens to everybody
+    ranks.init_process_group(backend, store=place, rank=rank.rank, world_size=rank.world_size)
     try:
         return work(rank, *arguments)
     finally:

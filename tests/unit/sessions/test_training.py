@@ -34,3 +34,8 @@ def test_mixed_precision_follows_the_devices_capability(
     capability: tuple[int, int] | None, expected: str
 ) -> None:
     assert precision(capability) == expected
+
+
+def test_no_run_of_epochs_is_longer_than_what_may_be_lost() -> None:
+    found = [(list(run), number) for run, number in segments(by_progress(2), 10, 2)]
+    assert found == [([0, 1], 4), ([2], 4), ([3, 4], 2), ([5, 6], 2), ([7], 2), ([8, 9], 1)]
