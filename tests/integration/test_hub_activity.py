@@ -80,3 +80,46 @@ def test_what_a_server_had_ends_with_it_while_the_hub_is_down(ann: Person) -> No
         os.kill(pid, signal.SIGKILL)
     # the pool still reads for whom it knows, without the Hub
     wait_for(lambda: ann.leases() == [], "the leases to end without anybody's doing")
+
+
+CULLER = """
+c.JupyterHub.services.append(
+    {
+        "name": "culler",
+        "command": [sys.executable, "-m", "jupyterhub_idle_culler", "--timeout=20", "--cull-every=2"],
+        "environment": {"PATH": told["environment"]["PATH"]},
+    }
+)
+c.JupyterHub.load_roles.append(
+    {
+        "name": "culler",
+        "scopes": ["list:users", "read:users:activity", "read:servers", "delete:servers"],
+        "services": ["culler"],
+    }
+)
+"""
+
+
+def test_the_idle_culler_ends_no_server_that_works_and_every_one_that_does_not() -> None:
+    with running_hub(2, more=CULLER, arguments=["--emulate", "1xA100-80GB"]) as (hub, names):
+        ann, bob = (Person(hub, name, hub.add_user(name)) for name in names)
+        ann.wait_for_devices()
+        for person in (ann, bob):
+            hub.spawn(person.name)
+            person.kernel = hub.start_kernel(person.name, person.token)
+        bob.run("import jupyter_gpupool as gpupool; lease = gpupool.request(0.1, kind='cuda')")
+        with ThreadPoolExecutor(1) as beside:
+            cell = beside.submit(ann.run, WORK)
+            try:
+                wait_for(lambda: not runs(bob), "the server that does nothing to be culled", 90)
+                wait_for(lambda: not any(it["mine"] for it in bob.leases()), "its lease to end with it")
+                assert runs(ann), "that one has worked for as long, and said as little"
+            finally:
+                (Path(pwd.getpwnam(ann.name).pw_dir) / "stop").touch()
+                cell.result(60)
+        wait_for(lambda: not runs(ann), "it to be culled, too, when its work is done", 90)
+        wait_for(lambda: ann.leases() == [], "nothing to be left")
+
+
+def runs(person: Person) -> bool:
+    return "" in person.hub.ask("GET", f"/hub/api/users/{person.name}").body["servers"]
