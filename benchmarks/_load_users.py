@@ -13,6 +13,7 @@ import time
 import uuid
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 from _common import HttpConnection
 
@@ -29,33 +30,62 @@ class Tally:
     granted: list[str] = field(default_factory=list)
     given_up: int = 0
 
-    def took(self, what: str, began: float) -> None:
-        """Note how long a call took."""
-        self.seconds.setdefault(what, []).append(time.perf_counter() - began)
-
     @property
     def all_seconds(self) -> list[float]:
         """How long each call took, of whatever kind."""
         return [taken for kind in self.seconds.values() for taken in kind]
 
 
-class PoolUser:
-    """A user of the pool, whose notebook holds a share, works on it, and gives it back."""
+class _User:
+    """A user on a connection of their own."""
 
     def __init__(self, number: int, port: int, tally: Tally, chance: random.Random, pace: float) -> None:
         self._connection = HttpConnection(port)
-        self._headers = f"Authorization: Bearer token-of-user{number}\r\nContent-Type: application/json\r\n"
+        self._headers = f"Authorization: {self._identity(number)}\r\nContent-Type: application/json\r\n"
         self._tally = tally
         self._chance = chance
         self._pace = pace
+
+    @staticmethod
+    def _identity(number: int) -> str:
+        """Return the header by which a user proves who they are."""
+        raise NotImplementedError
 
     async def live(self, until: float) -> None:
         """Go on until a moment of the monotonic clock, and hold nothing in the end."""
         await asyncio.sleep(self._chance.uniform(0, self._pace))
         while time.monotonic() < until:
             await self._round(until)
-            await asyncio.sleep(self._chance.expovariate(1 / self._pace))
+            await self._pause(1)
         self._connection.close()
+
+    async def _round(self, until: float) -> None:
+        raise NotImplementedError
+
+    async def _pause(self, paces: float) -> None:
+        await asyncio.sleep(self._chance.expovariate(1 / (paces * self._pace)))
+
+    async def _call(
+        self, what: str, method: str, path: str, body: object = None, good: int = 200
+    ) -> dict[str, Any] | None:
+        """Send one request, and note how long it took; None, and an error, where it was refused."""
+        data = b"" if body is None else json.dumps(body).encode()
+        began = time.perf_counter()
+        status, answer = await self._connection.ask(method, path, self._headers, data)
+        self._tally.seconds.setdefault(what, []).append(time.perf_counter() - began)
+        if status != good:
+            self._tally.errors[f"{what}: {status} {answer[:200].decode()}"] += 1
+            return None
+        found: dict[str, Any] = json.loads(answer) if answer else {}
+        return found
+
+
+class PoolUser(_User):
+    """A user of the pool, whose notebook holds a share, works on it, and gives it back."""
+
+    @staticmethod
+    def _identity(number: int) -> str:
+        return f"Bearer token-of-user{number}"
 
     async def _round(self, until: float) -> None:
         body = {
@@ -75,7 +105,7 @@ class PoolUser:
         self._tally.granted.append(lease["id"])
         for busy in (True, False):
             if time.monotonic() < until:
-                await asyncio.sleep(self._chance.expovariate(1 / self._pace))
+                await self._pause(1)
             idle = 0.0 if busy else self._chance.uniform(0, 5)
             await self._call("activity", "PUT", f"{path}/activity", {"busy": busy, "idle_seconds": idle})
             await self._call("look", "GET", "/api/v1/usage" if busy else path)
@@ -84,10 +114,10 @@ class PoolUser:
             await self._wait(path, released, ("active", "ending"))
 
     async def _wait(
-        self, path: str, lease: dict[str, str], while_in: tuple[str, ...]
-    ) -> dict[str, str] | None:
+        self, path: str, lease: dict[str, Any], while_in: tuple[str, ...]
+    ) -> dict[str, Any] | None:
         """Follow a lease for as long as it is in one of these states."""
-        known: dict[str, str] | None = lease
+        known: dict[str, Any] | None = lease
         while known is not None and known["state"] in while_in:
             query = f"?since={known['tag']}&wait_seconds=10"
             status, answer = await self._connection.ask("GET", path + query, self._headers)
@@ -96,49 +126,18 @@ class PoolUser:
                 self._tally.errors[f"wait: {status}"] += 1
         return known
 
-    async def _call(
-        self, what: str, method: str, path: str, body: object = None, good: int = 200
-    ) -> dict[str, str] | None:
-        data = b"" if body is None else json.dumps(body).encode()
-        began = time.perf_counter()
-        status, answer = await self._connection.ask(method, path, self._headers, data)
-        self._tally.took(what, began)
-        if status != good:
-            self._tally.errors[f"{what}: {status} {answer[:200].decode()}"] += 1
-            return None
-        found: dict[str, str] = json.loads(answer)
-        return found
 
-
-class GatewayUser:
+class GatewayUser(_User):
     """A user of dask-gateway, who creates a cluster, has it for a while, and stops it."""
 
-    def __init__(self, number: int, port: int, tally: Tally, chance: random.Random, pace: float) -> None:
-        self._connection = HttpConnection(port)
-        name = base64.b64encode(f"user{number}:".encode()).decode()
-        self._headers = f"Authorization: Basic {name}\r\nContent-Type: application/json\r\n"
-        self._tally = tally
-        self._chance = chance
-        self._pace = pace
+    @staticmethod
+    def _identity(number: int) -> str:
+        return f"Basic {base64.b64encode(f'user{number}:'.encode()).decode()}"
 
-    async def live(self, until: float) -> None:
-        """Go on until a moment of the monotonic clock."""
-        await asyncio.sleep(self._chance.uniform(0, self._pace))
-        while time.monotonic() < until:
-            answer = await self._call("request", "POST", "/api/v1/clusters/", b"{}", 201)
-            await asyncio.sleep(self._chance.expovariate(1 / (2 * self._pace)))
-            if answer:
-                name = json.loads(answer)["name"]
-                await self._call("look", "GET", f"/api/v1/clusters/{name}", b"", 200)
-                await self._call("release", "DELETE", f"/api/v1/clusters/{name}", b"", 204)
-            await asyncio.sleep(self._chance.expovariate(1 / self._pace))
-        self._connection.close()
-
-    async def _call(self, what: str, method: str, path: str, body: bytes, good: int) -> bytes:
-        began = time.perf_counter()
-        status, answer = await self._connection.ask(method, path, self._headers, body)
-        self._tally.took(what, began)
-        if status != good:
-            self._tally.errors[f"{what}: {status} {answer[:200].decode()}"] += 1
-            return b""
-        return answer
+    async def _round(self, until: float) -> None:
+        made = await self._call("request", "POST", "/api/v1/clusters/", {}, good=201)
+        await self._pause(2)
+        if made is not None:
+            path = f"/api/v1/clusters/{made['name']}"
+            await self._call("look", "GET", path)
+            await self._call("release", "DELETE", path, good=204)

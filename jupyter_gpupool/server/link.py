@@ -24,7 +24,7 @@ from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.core.leases import LeaseState
 from jupyter_gpupool.protocol import names, paths
 from jupyter_gpupool.protocol.documents import PoolDoc
-from jupyter_gpupool.server.background import in_daemon_thread
+from jupyter_gpupool.server.background import LifeTask, in_daemon_thread
 from jupyter_gpupool.server.feed import Feed, StatusMessage
 from jupyter_gpupool.server.history import History
 from jupyter_gpupool.server.settings import LinkSettings
@@ -92,7 +92,7 @@ class PoolLink:
         self._snapshots = Snapshots(feed)
         #: The pool's last hours, for charts.
         self.history = History()
-        self._task: asyncio.Task[None] | None = None
+        self._task = LifeTask("jupyter_gpupool link")
         self._asked = asyncio.Event()
         self._client: AsyncPoolClient | None = None
         self._status = StatusMessage(state=LinkState.STARTING.value)
@@ -182,17 +182,12 @@ class PoolLink:
 
     def start(self) -> None:
         """Start following the pool; returns at once."""
-        if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._run(), name="jupyter_gpupool link")
+        self._task.start(self._run)
 
     async def close(self) -> None:
         """Stop following the pool; what was last known of it stays."""
         self._snapshots.cancel()
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-            self._task = None
+        await self._task.end()
 
     async def _run(self) -> None:
         """Follow the pool until cancelled."""

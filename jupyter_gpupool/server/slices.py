@@ -23,7 +23,7 @@ from jupyter_gpupool.core.errors import GPUPoolError
 from jupyter_gpupool.core.leases import LeaseState
 from jupyter_gpupool.protocol.codec import encode
 from jupyter_gpupool.protocol.documents import LeaseDoc
-from jupyter_gpupool.server.background import in_daemon_thread
+from jupyter_gpupool.server.background import LifeTask, in_daemon_thread
 from jupyter_gpupool.server.quiesce import QUIESCE_SECONDS
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class ServerSlice:
         self._kernels = kernels
         self._log = log
         self._tried = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._task = LifeTask("jupyter_gpupool slice")
         self._doc: LeaseDoc | None = None
         self._reply: AttachReply | None = None
         self._settings: AppliedSettings | None = None
@@ -72,14 +72,11 @@ class ServerSlice:
 
     def start(self) -> None:
         """Show the ticket, and follow the lease; returns at once."""
-        if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._run(), name="jupyter_gpupool slice")
+        self._task.start(self._run)
 
     async def close(self) -> None:
         """Follow it no more; it ends with the process."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._task.end()
 
     async def variables(self) -> dict[str, str]:
         """Return what a new kernel has in its environment, once the lease is in force (bounded)."""

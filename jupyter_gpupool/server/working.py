@@ -10,12 +10,12 @@ is no activity; it asks nobody, and changes nothing but times.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from jupyter_gpupool.core.leases import LeaseState
+from jupyter_gpupool.server.background import LifeTask
 from jupyter_gpupool.server.link import PoolLink
 
 #: How often it is looked, seconds: cullers count in minutes.
@@ -50,19 +50,15 @@ class Working:
         self._kernels = kernels
         self._times = times
         self._server_lease = server_lease
-        self._task: asyncio.Task[None] | None = None
+        self._task = LifeTask("jupyter_gpupool working")
 
     def start(self) -> None:
         """Begin to look; returns at once."""
-        if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._run(), name="jupyter_gpupool working")
+        self._task.start(self._run)
 
     async def close(self) -> None:
         """Look no more."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        await self._task.end()
 
     async def _run(self) -> None:
         while True:
