@@ -42,6 +42,8 @@ class LeaseViews:
         Both clocks.
     idleness : Idleness
         What holders do.
+    show_owners : bool
+        Whether everybody sees whose the leases of others are.
     """
 
     def __init__(
@@ -52,12 +54,14 @@ class LeaseViews:
         tickets: TicketBook,
         clock: PoolClock,
         idleness: Idleness,
+        show_owners: bool = False,
     ) -> None:
         self._host = host
         self._book = book
         self._tickets = tickets
         self._clock = clock
         self._idleness = idleness
+        self._show_owners = show_owners
         self._secret = secrets.token_bytes(16)
         self._queue: list[QueueEntry] = []
         self._positions: dict[str, int] = {}
@@ -95,8 +99,8 @@ class LeaseViews:
         return doc
 
     def _others(self, lease: Lease, who: Principal) -> LeaseDoc:
-        """Show a lease of somebody else; whose it is only administrators see."""
-        doc = self._lease_doc(lease, owner="", mine=False)
+        """Show a lease of somebody else; whose it is only administrators see, unless everybody shall."""
+        doc = self._lease_doc(lease, owner=lease.owner if self._show_owners else "", mine=False)
         if Scope.ADMIN in who.scopes:
             doc.id, doc.owner = lease.id, lease.owner
             doc.holder = HolderDoc(label=lease.holder.label)

@@ -158,6 +158,7 @@ class _Service:
             tickets=self.tickets,
             clock=self.clock,
             idleness=self.idleness,
+            show_owners=settings.show_owners,
         )
         self.measured = Measured(self.host, self.book, lease_views.opaque)
         self.views = Views(

@@ -62,6 +62,7 @@ class ServiceSettings:
     allowed_hosts: tuple[str, ...] = ()
     sweep_seconds: float = 30.0
     waiter_grace_seconds: float = 5.0
+    show_owners: bool = False
     idle_exit_seconds: float = 600.0
     worker_ttl_seconds: float = 8.0
     keep_days: float = 30.0
@@ -196,6 +197,11 @@ class PoolService(Configurable):
     agent_grace_seconds = Float(
         15.0, min=1.0, help="How long an agent may be away before the leases on its node end."
     ).tag(config=True)
+    show_owners = Bool(
+        False,
+        help="Whether everybody sees whose the leases of others are. Names of notebooks, and what is"
+        " measured, are shown to their owners and to administrators only.",
+    ).tag(config=True)
     waiter_grace_seconds = Float(
         5.0, min=0.5, help="How long a request stays in the queue when nobody listens for it."
     ).tag(config=True)
@@ -282,6 +288,7 @@ class PoolService(Configurable):
             allowed_hosts=tuple(self.allowed_hosts),
             sweep_seconds=self.sweep_seconds,
             waiter_grace_seconds=self.waiter_grace_seconds,
+            show_owners=self.show_owners,
             idle_exit_seconds=self.idle_exit_seconds,
             worker_ttl_seconds=self.worker_ttl_seconds,
             keep_days=self.keep_days,

@@ -71,14 +71,14 @@ def overview(pool: PoolDoc, audit: Sequence[AuditDoc] | None, *, proof: str, pre
     nodes = {node.id: node.hostname for node in pool.nodes}
     held = [it for it in pool.leases if it.state not in (LeaseState.QUEUED, LeaseState.ENDED)]
     waiting = [it for it in pool.leases if it.state is LeaseState.QUEUED]
-    form = _Form(proof, prefix)
+    form = _Form(proof, prefix) if audit is not None else None
     return _document(
         f"<p>You are {escape(pool.me)}.</p>"
         + "".join(f'<p class="note">{escape(text)}</p>' for text in pool.warnings)
         + _table(
             "Nodes",
             ("Node", "State", "Leases end in", "Why", ""),
-            (_node(it, form if audit is not None else None) for it in pool.nodes),
+            (_node(it, form) for it in pool.nodes),
         )
         + _table(
             "Devices",
@@ -198,7 +198,7 @@ def _node(node: NodeDoc, form: _Form | None) -> Sequence[str]:
     return [*shown, form("undrain", "Undrain", hidden) if drained else drain]
 
 
-def _held(lease: LeaseDoc, form: _Form) -> Sequence[str]:
+def _held(lease: LeaseDoc, form: _Form | None) -> Sequence[str]:
     memory = format_memory(lease.memory_bytes) if lease.memory_bytes else ""
     shown = (
         *(_owner(lease), format_compute(lease.compute_milli), memory, lease.device),
@@ -207,7 +207,7 @@ def _held(lease: LeaseDoc, form: _Form) -> Sequence[str]:
     return [*(escape(text) for text in shown), _end(lease, form)]
 
 
-def _waiting(lease: LeaseDoc, form: _Form) -> Sequence[str]:
+def _waiting(lease: LeaseDoc, form: _Form | None) -> Sequence[str]:
     place = str(lease.position or "")
     waited = format_duration(lease.waited_seconds)
     shown = (_owner(lease), format_compute(lease.compute_milli), place, waited)
@@ -219,9 +219,9 @@ def _owner(lease: LeaseDoc) -> str:
     return f"{lease.owner or 'somebody'}{label}"
 
 
-def _end(lease: LeaseDoc, form: _Form) -> str:
-    """Write the form that ends a lease; only where somebody may who is not its owner."""
-    if lease.mine or not lease.owner:
+def _end(lease: LeaseDoc, form: _Form | None) -> str:
+    """Write the form by which an administrator ends somebody else's lease."""
+    if lease.mine or form is None:
         return ""
     return form("end", "End", {"lease": lease.id}, ("message", f"Message to {lease.owner}"))
 
