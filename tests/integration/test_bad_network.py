@@ -13,7 +13,8 @@ from tests.support.hosts import inside, network
 from tests.support.launches import start_holder
 from tests.support.pool_process import PoolProcess, wait_for
 
-pytestmark = [pytest.mark.slow, pytest.mark.beside, pytest.mark.xdist_group("hosts")]
+# not beside others: a machine that is busy is late, too
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("hosts")]
 #: How long the service bears silence on an open connection, and then waits for the node, seconds.
 SILENCE_SECONDS, GRACE_SECONDS = 8, 2
 
@@ -26,10 +27,10 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
 
 @pytest.fixture(scope="module")
 def cable(pool: Pool) -> Iterator[BadCable]:
-    """Put the first node behind 100 ms each way, 3 % loss, and stalls of up to 2 s every 1 to 3 s."""
+    """Put the first node behind 100 ms each way, 2 % loss, and stalls of up to 2 s every 1 to 3 s."""
     if not Path("/dev/net/tun").exists():
         pytest.skip("this machine has no /dev/net/tun")
-    bad = BadCable(pool.network, pool.first, delay_seconds=0.1, loss=0.03, stall_seconds=(0.2, 2.0), seed=20)
+    bad = BadCable(pool.network, pool.first, delay_seconds=0.1, loss=0.02, stall_seconds=(0.2, 2.0), seed=20)
     with bad:
         yield bad
 
@@ -42,7 +43,9 @@ def api(pool: Pool, cable: BadCable) -> Iterator[PoolProcess]:
     wait_for(lambda: pool.connected() == {"n1"}, "the node to join", 60.0)
     with inside(pool.host):
         wait_for(lambda: sum(it["offered"] for it in pool.state()["devices"]) == 1, "its device")
-        yield PoolProcess(pool.host.environment)
+        asked = PoolProcess(pool.host.environment)
+        yield asked
+        asked.http.clear()
 
 
 def connections(pool: Pool) -> int:

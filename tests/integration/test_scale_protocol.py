@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,7 +44,8 @@ def with_ucx(environment: dict[str, str], folder: Path, source: str) -> dict[str
     (folder / "ucx_stand_in.py").write_text(source)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: ucx-stand-in\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text("[distributed.comm.backends]\nucxx = ucx_stand_in:Backend\n")
-    return {**environment, "PYTHONPATH": f"{environment['PYTHONPATH']}:{folder}"}
+    path = [environment["PYTHONPATH"]] if environment.get("PYTHONPATH") else []
+    return {**environment, "PYTHONPATH": os.pathsep.join([*path, str(folder)])}
 
 
 def test_what_is_not_installed_is_named_before_a_lease_is_asked_for(

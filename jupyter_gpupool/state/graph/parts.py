@@ -101,7 +101,7 @@ def origins() -> dict[str, str]:
     from jupyter_gpupool.state.process.modules import installed
 
     found = {}
-    for name, module in list(sys.modules.items()):
+    for name, module in sys.modules.copy().items():
         file = getattr(module, "__dict__", {}).get("__file__")
         if not isinstance(file, str) or not file.endswith(".py") or "." in name or name == "__main__":
             continue

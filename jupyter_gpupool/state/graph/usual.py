@@ -99,7 +99,7 @@ def guarded(reduced: Reduced) -> Reduced:
 
 
 def _module_with(value: Any, name: str) -> str | None:
-    modules: list[Any] = list(sys.modules.values())
+    modules: list[Any] = list(sys.modules.copy().values())
     for module in modules:
         if isinstance(module, ModuleType) and vars(module).get(name) is value:
             return module.__name__

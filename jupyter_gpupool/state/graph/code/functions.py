@@ -77,7 +77,7 @@ def _globals_of(value: FunctionType, capturing: Capturing) -> Any:
         return own
     known = capturing.notes.setdefault("globals", {})
     if id(own) not in known:
-        module = next((m for m in list(sys.modules.values()) if getattr(m, "__dict__", None) is own), None)
+        module = next((m for m in sys.modules.copy().values() if getattr(m, "__dict__", None) is own), None)
         if module is None and isinstance(own.get("__loader__"), object) and "__spec__" in own:
             module = _beside(own)
         known[id(own)] = own if module is None else Globals(module)

@@ -39,7 +39,7 @@ def _module(value: ModuleType, capturing: Capturing) -> Reduced:
     name = value.__name__
     if sys.modules.get(name) is value and is_importable(name):
         return import_module, (name, getattr(value, "__file__", None))
-    known_as = next((key for key, module in list(sys.modules.items()) if module is value), None)
+    known_as = next((key for key, module in sys.modules.copy().items() if module is value), None)
     if known_as is not None and known_as != name and is_importable(known_as):
         return import_module, (known_as, getattr(value, "__file__", None))  # os.path
     spec = getattr(value, "__spec__", None)
@@ -52,7 +52,7 @@ def _module(value: ModuleType, capturing: Capturing) -> Reduced:
 def this_module() -> ModuleType:
     """Return the module of the live namespace."""
     namespace = current().namespace
-    for module in list(sys.modules.values()):
+    for module in sys.modules.copy().values():
         if getattr(module, "__dict__", None) is namespace:
             return module
     return sys.modules["__main__"]
