@@ -138,6 +138,8 @@ def test_readings_come_as_often_as_was_chosen_and_changes_at_once(settings: LabP
     page.open(_NOTEBOOK)
     page.command("settingeditor:open", {"query": "GPU pool"})
     _choose(page, "refreshSeconds", "60")
+    _choose(page, "sections_queue", value=False)
+    expect(page.panel.locator("[data-section=queue]")).to_have_count(0)  # so the one before is in force, too
     watts = page.device("cuda0").get_by_text(re.compile(r"^\d+ W$"))
     before = watts.text_content()
     readings = made_up_pool(1, 1, tick=7)

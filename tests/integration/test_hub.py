@@ -11,7 +11,12 @@ import pytest
 from tests.support.hub_process import HubProcess, running_hub
 from tests.support.pool_process import wait_for
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_group("hub")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.beside,
+    pytest.mark.timeout(300),
+    pytest.mark.xdist_group("hub"),
+]
 
 REQUEST = """
 import jupyter_gpupool as gpupool

@@ -16,7 +16,12 @@ from tests.integration.test_hub import Person
 from tests.support.hub_process import running_hub
 from tests.support.pool_process import wait_for
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400), pytest.mark.xdist_group("hub")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.beside,
+    pytest.mark.timeout(400),
+    pytest.mark.xdist_group("hub"),
+]
 
 #: A cell that says nothing while it computes.
 WORK = """

@@ -11,7 +11,7 @@ import pytest
 from tests.support.pool_process import PoolProcess, wait_for, world
 from tests.support.stand_in_hub import StandInHub, stand_in_hub
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.beside]
 
 QUOTAS = """
 version: 1

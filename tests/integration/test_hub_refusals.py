@@ -19,7 +19,7 @@ from jupyter_gpupool.service.api import PUBLIC
 from tests.support.pool_process import Answer, PoolProcess, wait_for, world
 from tests.support.stand_in_hub import ACCESS, ADMIN, StandInHub, stand_in_hub
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("hub-refusals")]
+pytestmark = [pytest.mark.slow, pytest.mark.beside, pytest.mark.xdist_group("hub-refusals")]
 
 CONTRACT: dict[str, Any] = yaml.safe_load(
     files("jupyter_gpupool.service").joinpath("openapi.yaml").read_text()

@@ -12,7 +12,12 @@ from tests.integration.test_hub import Person
 from tests.support.hub_process import PATIENCE_SECONDS, HubProcess, running_hub
 from tests.support.pool_process import wait_for
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400), pytest.mark.xdist_group("hub")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.beside,
+    pytest.mark.timeout(400),
+    pytest.mark.xdist_group("hub"),
+]
 
 OFFERS = ["0.25", {"name": "most", "share": "0.75", "memory": "40GiB", "title": "Most of a GPU"}]
 ASK = """
