@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import FrameType
 
 #: Modules whose threads never touch a user's values.
@@ -85,14 +85,37 @@ class Moment:
         return standing(self._threads) != self._before
 
 
+class _Turns:
+    """How long turns of threads are: several may want them long at once, and the last one puts that back."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._wanted = 0
+        self._before = 0.0
+
+    @contextmanager
+    def long(self) -> Iterator[None]:
+        """Have long turns meanwhile."""
+        with self._lock:
+            if not self._wanted:
+                self._before = sys.getswitchinterval()
+                sys.setswitchinterval(_TURN_SECONDS)
+            self._wanted += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._wanted -= 1
+                if not self._wanted:
+                    sys.setswitchinterval(self._before)
+
+
+_turns = _Turns()
+
+
 @contextmanager
 def one_moment() -> Iterator[Moment]:
     """Keep other threads from running Python meanwhile."""
     several = users_threads()
-    interval = sys.getswitchinterval()
-    if several:
-        sys.setswitchinterval(_TURN_SECONDS)
-    try:
+    with _turns.long() if several else nullcontext():
         yield Moment(several)
-    finally:
-        sys.setswitchinterval(interval)
