@@ -7,6 +7,7 @@ look does not count.
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from collections.abc import Iterator
@@ -36,9 +37,24 @@ _TURN_SECONDS = 0.5
 Standing = dict[int, tuple[int, int]]
 
 
+def _frames() -> dict[int, FrameType]:
+    """Return where each thread stands.
+
+    No garbage is collected meanwhile: before Python 3.11.5 that can stop all threads for ever, because the
+    list of threads is locked while objects are made (https://github.com/python/cpython/issues/106883).
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return sys._current_frames()
+    finally:
+        if collects:
+            gc.enable()
+
+
 def users_threads() -> list[threading.Thread]:
     """Return the threads that may run code of the user."""
-    frames = sys._current_frames()
+    frames = _frames()
     me = threading.get_ident()
     return [
         thread
@@ -61,7 +77,7 @@ def _is_quiet(frame: FrameType | None) -> bool:
 
 def standing(several: list[threading.Thread]) -> Standing:
     """Say where threads stand; it is the same again as long as none of them has run."""
-    frames = sys._current_frames()
+    frames = _frames()
     found = ((thread.ident or 0, frames.get(thread.ident or 0)) for thread in several)
     return {ident: (id(frame), frame.f_lasti) for ident, frame in found if frame is not None}
 

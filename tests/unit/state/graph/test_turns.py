@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from collections.abc import Iterator
 
 import pytest
 
-from jupyter_gpupool.state.graph.threads import one_moment
+from jupyter_gpupool.state.graph.threads import one_moment, users_threads
 
 
 @pytest.fixture
@@ -40,3 +41,24 @@ def test_an_error_puts_it_back_too() -> None:
     with pytest.raises(KeyError), one_moment():
         raise KeyError
     assert sys.getswitchinterval() == before
+
+
+def test_no_garbage_is_collected_while_the_threads_are_looked_at() -> None:
+    collected = []
+    threshold = gc.get_threshold()
+
+    def note(phase: str, _: object) -> None:
+        caller = sys._getframe(1)
+        if caller.f_code.co_name == "_frames":
+            collected.append(phase)
+
+    gc.callbacks.append(note)
+    gc.set_threshold(1)
+    try:
+        for _ in range(50):
+            users_threads()
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(note)
+    assert collected == []
+    assert gc.isenabled()
