@@ -209,3 +209,13 @@ def test_no_set_of_sizes_that_fits_a_device_costs_more_than_a_device(
         size = data.draw(st.sampled_from(able))
         room, bill = room - size, bill + worth[size]
     assert bill <= 1 + 1e-6
+
+
+def test_nodes_that_are_equally_free_are_named_once_however_often_that_changed() -> None:
+    index = PlacementIndex(SCORES["best_fit"])
+    room, ask = _room("A100", 0, 0, [], limited=False), _ask(0, 0, (0, 0), (), None)
+    index.set_room("node0", room)
+    assert [it.node for it in index.first(ask, 1)] == ["node0"]
+    index.set_room("node1", room)
+    assert [it.node for it in index.first(ask, 5)] == ["node0"]
+    assert [it.node for it in index.first(ask, 5)] == ["node0"]

@@ -135,14 +135,13 @@ class PlacementIndex:
 
     def first(self, ask: Ask, most: int) -> list[Placement]:
         """List the best nodes for a request, at most so many, and one of those that are equally free."""
-        kept: list[tuple[int, int, Room]] = []
-        found: list[Placement] = []
+        found: dict[tuple[int, int, Room], Placement] = {}
         while len(found) < most and (placement := self.best(ask)) is not None:
-            found.append(placement)
-            kept.append(heappop(self._views[ask].heap))
-        for entry in kept:
+            # the same entry stands there again for each change of its group: once is enough
+            found[heappop(self._views[ask].heap)] = placement
+        for entry in found:
             heappush(self._views[ask].heap, entry)
-        return found
+        return list(found.values())
 
     def take(self, ask: Ask, placement: Placement) -> None:
         """Let a request take what was found for it."""
