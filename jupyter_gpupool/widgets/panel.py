@@ -1,7 +1,8 @@
 """The control panel: request, resize, release and scale by sliders.
 
 Rules of this module: nothing that it does holds up the kernel; while something is done everything but Cancel
-is disabled; whatever went wrong is said in the panel, in the words in which it was refused.
+is disabled; whatever went wrong is said in the panel, in the words in which it was refused; what is done is
+done with the values that the page showed at the click.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from jupyter_gpupool.core.shares import WHOLE_MILLI, format_compute
 _WAITS = (("not at all", 0.0), ("1 min", 60.0), ("10 min", 600.0), ("1 hour", 3600.0), ("for ever", None))
 #: Most workers that the slider offers.
 _MOST_WORKERS = 8
+#: Longest wait for the values that a page still holds back, before those known are taken.
+_SETTLE_SECONDS = 2.0
 _NARROW, _WIDE = {"description_width": "70px"}, "360px"
 
 
@@ -81,10 +84,15 @@ class Panel(controls.VBox):  # type: ignore[misc]
         What its buttons do.
     kinds : sequence of str
         Kinds of device that the pool has.
+    settle_seconds : float
+        How long to wait, at most, for a page to say what its sliders showed at a click.
     """
 
-    def __init__(self, actions: Actions, kinds: list[str]) -> None:
+    def __init__(
+        self, actions: Actions, kinds: list[str], *, settle_seconds: float = _SETTLE_SECONDS
+    ) -> None:
         self._actions = actions
+        self._settled = _Settled(settle_seconds)
         self._thread: threading.Thread | None = None
         self._cancelled = threading.Event()
         wide = controls.Layout(width=_WIDE)
@@ -159,6 +167,7 @@ class Panel(controls.VBox):  # type: ignore[misc]
         self._cancelled.clear()
         self._enable(busy=True)
         self._say("Asking …")
+        self._settled.ask()
         # an empty context: what is said meanwhile belongs to no cell
         run = contextvars.Context().run
         self._thread = threading.Thread(
@@ -167,6 +176,7 @@ class Panel(controls.VBox):  # type: ignore[misc]
         self._thread.start()
 
     def _work(self, action: Callable[[], str]) -> None:
+        self._settled.wait()
         try:
             said, failed = action(), False
         except Exception as error:  # whatever it is is shown here: a thread's traceback would reach nobody
@@ -201,3 +211,33 @@ class Panel(controls.VBox):  # type: ignore[misc]
         """Show how it stands now, for changes that were made elsewhere; not while something is done."""
         if self._thread is None:
             self._rest("")
+
+
+class _Settled:
+    """Knows when a page has sent all that it held back.
+
+    A page sends one change of a control and keeps the next ones until the kernel has handled it, but a click
+    at once: it may overtake what its sliders show. So the page is asked to copy a number from one hidden
+    control to another. What it sends comes in order, so when the copy arrives everything before it has.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._arrived = threading.Event()
+        self.question = controls.IntText()
+        self.answer = controls.IntText()
+        self._link = controls.jsdlink((self.question, "value"), (self.answer, "value"))
+        self.answer.observe(self._hear, "value")
+
+    def ask(self) -> None:
+        """Have the page answer after what it holds back; in the thread that handles its messages."""
+        self._arrived.clear()
+        self.question.value += 1
+
+    def wait(self) -> None:
+        """Wait for the answer; a page that is gone, or a kernel that computes, gives none in time."""
+        self._arrived.wait(self._seconds)
+
+    def _hear(self, change: dict[str, Any]) -> None:
+        if change["new"] == self.question.value:
+            self._arrived.set()

@@ -52,7 +52,7 @@ def actions() -> Scripted:
 
 @pytest.fixture
 def panel(actions: Scripted):
-    made = Panel(actions, ["cpu", "cuda"])
+    made = Panel(actions, ["cpu", "cuda"], settle_seconds=0.0)
     yield made
     actions.go.set()
     wait_for(lambda: not made.busy, "nothing is left of it")
@@ -115,3 +115,16 @@ def test_workers_are_scaled_and_changes_from_elsewhere_are_shown(panel: Panel, a
     panel.refresh()
     assert "This notebook has all of cuda0." in panel.status.value
     assert not panel.release.disabled
+
+
+def test_a_click_waits_for_the_values_that_the_page_still_holds_back(actions: Scripted):
+    panel = Panel(actions, ["cpu"], settle_seconds=60.0)
+    panel.workers.value = 1
+    panel.scale.click()
+    assert panel.busy
+    panel.workers.value = 2  # comes after the click, as a page sends it that still waited for the first one
+    settled = panel._settled
+    settled.answer.value = settled.question.value  # what the page does of itself
+    done(panel)
+    assert "2 workers." in panel.status.value
+    panel.close()
