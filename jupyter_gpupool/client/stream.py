@@ -138,13 +138,13 @@ async def _open(connection: Connection) -> IOStream:
     parts = urlsplit(connection.url)
     secure = parts.scheme == "https"
     try:
-        opening = TCPClient().connect(
-            parts.hostname or "",
-            parts.port or (443 if secure else 80),
-            ssl_options=ssl.create_default_context(cafile=connection.ca_file or None) if secure else None,
-            max_buffer_size=_EVENT_BYTES,
-        )
-        return await asyncio.wait_for(opening, CONNECT_SECONDS)
+        async with asyncio.timeout(CONNECT_SECONDS):
+            return await TCPClient().connect(
+                parts.hostname or "",
+                parts.port or (443 if secure else 80),
+                ssl_options=ssl.create_default_context(cafile=connection.ca_file or None) if secure else None,
+                max_buffer_size=_EVENT_BYTES,
+            )
     except (OSError, TimeoutError, StreamClosedError) as error:
         raise _broken(connection, "does not accept connections") from error
 
@@ -178,7 +178,9 @@ async def _next_chunk(answer: _Answer, connection: Connection) -> bytes | None:
 
 async def _bounded(waiting: Awaitable[T], connection: Connection) -> T:
     try:
-        return await asyncio.wait_for(waiting, SILENCE_SECONDS)
+        # Not wait_for: before Python 3.12 a cancellation is lost there when what it waits for comes with it.
+        async with asyncio.timeout(SILENCE_SECONDS):
+            return await waiting
     except TimeoutError as error:
         raise _broken(connection, f"has been silent for {SILENCE_SECONDS:.0f} s") from error
 

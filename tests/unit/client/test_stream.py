@@ -123,3 +123,14 @@ async def test_a_file_of_whom_to_trust_that_is_not_there_is_one_sentence():
     with pytest.raises(PoolUnreachable, match="does not answer"):
         await client.pool()
     client.close()
+
+
+@pytest.mark.asyncio
+async def test_a_cancellation_that_comes_with_a_chunk_ends_the_reader():
+    arriving: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+    reader = asyncio.ensure_future(stream._bounded(arriving, Connection(url="http://127.0.0.1:1", token="t")))
+    await asyncio.sleep(0)  # it waits now
+    arriving.set_result(b"chunk")
+    reader.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reader
