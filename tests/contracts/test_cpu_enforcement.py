@@ -20,6 +20,7 @@ from jupyter_gpupool.backends.rlimits import data_limits
 from jupyter_gpupool.backends.undo import ComputeRung, MemoryRung, Undo, load_undo
 from jupyter_gpupool.core.leases import Resource, Strength
 from tests.contracts.worlds import World, make_world, recorded
+from tests.support.accounts import see_that_it_can_run
 from tests.support.obedient import MIB, Child, marked, poll
 
 #: How a process was, or is: its data limits, the cores of each thread, its control group for cpu.
@@ -314,6 +315,7 @@ def test_another_users_process_is_refused_in_a_sentence(cpu: World, child: Child
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be the agent of another user")
 def test_a_holder_cannot_leave_what_is_called_hard(spawn: Callable[..., Child]) -> None:
+    see_that_it_can_run(65534, 65534)
     cpu = make_world("cpu, control group")
     child, groups = spawn(uid=65534), ControlGroups()
     undo = Undo(compute=ComputeRung.AFFINITY, memory=MemoryRung.RLIMIT)

@@ -6,9 +6,12 @@ import itertools
 import os
 import pwd
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 _numbers = itertools.count(1)
 #: Takes the words that the launcher gives sudo, and no others; root needs no password to become somebody.
@@ -46,3 +49,17 @@ def program(directory: Path, name: str, text: str) -> Path:
     path.write_text(text)
     path.chmod(0o755)
     return path
+
+
+def see_that_it_can_run(uid: int, gid: int, code: str = "pass") -> None:
+    """Skip where another account cannot reach this Python and our package: below a private home."""
+    try:
+        failed = subprocess.run(
+            [sys.executable, "-c", code], user=uid, group=gid, cwd="/", capture_output=True, timeout=60
+        ).returncode
+    except OSError:
+        failed = 1
+    if failed:
+        pytest.skip(
+            f"other accounts cannot run {sys.executable} with what it needs: it lies in a private place"
+        )

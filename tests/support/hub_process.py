@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import pwd
 import shutil
 import signal
 import subprocess
@@ -26,7 +25,7 @@ import urllib3
 from tornado.testing import bind_unused_port
 
 from jupyter_gpupool.protocol import names
-from tests.support.accounts import account, unique
+from tests.support.accounts import account, see_that_it_can_run, unique
 from tests.support.pool_process import Answer, wait_for
 
 #: Long enough for a server to start on a busy machine, seconds.
@@ -365,29 +364,10 @@ def person(stem: str, folder: Path) -> Iterator[str]:
         try:
             home.mkdir(mode=0o700)
             os.chown(home, entry.pw_uid, entry.pw_gid)
-            _see_that_it_can_run(entry)
+            see_that_it_can_run(entry.pw_uid, entry.pw_gid, "import jupyter_gpupool, jupyterhub")
             yield entry.pw_name
         finally:
             end_all_of(entry.pw_uid)
-
-
-def _see_that_it_can_run(entry: pwd.struct_passwd) -> None:
-    """Skip where another account cannot reach this Python and our package: below a private home."""
-    try:
-        code = subprocess.run(
-            [sys.executable, "-c", "import jupyter_gpupool, jupyterhub"],
-            user=entry.pw_uid,
-            group=entry.pw_gid,
-            cwd="/",
-            capture_output=True,
-            timeout=60,
-        ).returncode
-    except OSError:
-        code = 1
-    if code:
-        pytest.skip(
-            f"other accounts cannot run {sys.executable} with this package: it lies in a private place"
-        )
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from jupyter_gpupool.cluster.launchers.base import Exit, Launched, LaunchSpec
 from jupyter_gpupool.cluster.launchers.errors import AccountRefused, DirectoryRefused, LauncherUnusable
 from jupyter_gpupool.cluster.launchers.other_users import SetuidLauncher, SudoLauncher, SystemdRunLauncher
 from jupyter_gpupool.protocol.paths import UnsafeDirectory, public_directory
-from tests.support.accounts import SUDO, SYSTEMD_RUN, account, program, unique
+from tests.support.accounts import SUDO, SYSTEMD_RUN, account, program, see_that_it_can_run, unique
 from tests.support.waiting import until
 
 pytestmark = [
@@ -229,6 +229,7 @@ def test_a_directory_for_the_socket_is_one_that_nobody_else_can_change(tmp_path:
 async def test_by_sudo_a_process_runs_as_its_account_and_is_signalled_through_it(
     tmp_path: Path, public: Path, ann: pwd.struct_passwd
 ) -> None:
+    see_that_it_can_run(ann.pw_uid, ann.pw_gid)
     program(public, "sudo", SUDO)
     launcher = SudoLauncher(
         tmp_path / "launched", accounts=Accounts({}, node="n2"), node="n2", programs=str(public)
@@ -282,6 +283,7 @@ def test_without_systemd_the_launcher_says_so(tmp_path: Path) -> None:
 async def test_systemd_is_told_the_account_and_nothing_that_an_owner_chose(
     tmp_path: Path, public: Path, ann: pwd.struct_passwd
 ) -> None:
+    see_that_it_can_run(ann.pw_uid, ann.pw_gid)
     program(public, "systemd-run", SYSTEMD_RUN)
     launcher = SystemdRunLauncher(
         tmp_path / "launched",
