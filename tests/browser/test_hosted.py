@@ -50,7 +50,8 @@ def test_a_lease_of_several_gpus_can_be_read_in_each_theme_and_as_plain_text(pag
 def test_the_control_panel_scales_a_cluster_that_computes_up_and_down(page: LabPage, lab: Lab) -> None:
     lab.add_notebook("cluster.ipynb")
     page.open("cluster.ipynb")
-    panel = page.run("import jupyter_gpupool as gpupool\ngpupool.panel()").locator(".widget-vbox").first
+    shown = page.run("import jupyter_gpupool as gpupool\npanel = gpupool.panel()\npanel")
+    panel = shown.locator(".widget-vbox").first
     panel.get_by_role("combobox", name="Device").select_option("cpu")
     workers = panel.get_by_role("slider").nth(1)
     workers.focus()
@@ -59,6 +60,8 @@ def test_the_control_panel_scales_a_cluster_that_computes_up_and_down(page: LabP
     scale = panel.get_by_role("button", name="Scale")
     scale.press("Enter")
     expect(panel).to_contain_text("2 of 2 workers")
+    # The page said itself that it held nothing back; a wait in vain would have ended, too.
+    expect(page.run("panel._settled.answer.value == 1")).to_contain_text("True")
     expect(page.run("sum(client.gather(client.map(lambda x: x * x, range(5))))")).to_contain_text("30")
     expect(page.device("cpu").get_by_role("img", name="Compute: 0.5 of 1 free")).to_be_visible()
     page.screenshot("panel-scaled")
